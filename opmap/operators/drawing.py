@@ -87,6 +87,8 @@ class Rules:
         match statement:
             case Membership(Name(name)) | Comparison(Name(name), "<=" | "<" | ">=" | ">" | "=="):
                 return name in self.numbers or (name.endswith(".Sizes") and not _is_equality(statement))
+            case Comparison(Element(), _, Element()):  # one size limits another: no range of numbers, checked at the end
+                return False
             case Membership(Element(name)) | Comparison(Element(name), "<=" | "<" | ">=" | ">"):
                 return name.endswith(".Sizes")
         return False
@@ -101,6 +103,8 @@ def _counting(statement: FormulaStatement) -> Iterator[Element]:
     match statement:
         case Assignment(name, Element() as element) if not name.endswith(".Sizes"):
             yield element
+        case Comparison(Element(), _, Element()):
+            return
         case Comparison(Element() as element, operator, _) if operator != "==":
             yield element
         case Membership(Element() as element, _):

@@ -51,20 +51,13 @@ def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes:
     )
 
 
-PARAMETERS = {**gather_elements.PARAMETERS, "index_length": ("shorter", "same")}  # a longer one writes elements twice
-
-
-def classify(desc: OperatorDesc) -> dict[str, str | None]:
-    """Returns the class of each parameter."""
-    classes = gather_elements.classify(desc)
-    return {name: c if c in PARAMETERS[name] else None for name, c in classes.items()}
-
+PARAMETERS = {**gather_elements.PARAMETERS, "index_length": ("shorter", "same")}
 
 OPERATOR = Operator(
     name="SCATTER",
     expansion=gather_elements.expansion,
     parameters=PARAMETERS,
-    classify=classify,
+    classify=gather_elements.classify,
     lower=lower,
     onnx_operator="ScatterElements",
     older_operators=("Scatter",),

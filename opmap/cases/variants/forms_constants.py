@@ -126,10 +126,13 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
 @form("fed-indices", "The indices have a default with other values, and are fed.")
 def _fed_indices(draft: Draft) -> Formed | None:
     expected = draft.first.expected
-    differing = [inputs for inputs in _other_indices(draft) if inputs.expected != expected]
-    whole = (inputs for inputs in differing if not any(value is None for value in inputs.expected))
-    other = next(whole, differing[0] if differing else None)
-    return None if other is None else _fed(draft, draft.indices, other)
+    other = next((i for i in _other_indices(draft) if i.expected != expected and _is_whole(i)), None)
+    return None if other is None or not _is_whole(draft.first) else _fed(draft, draft.indices, other)
+
+
+def _is_whole(inputs: Inputs) -> bool:
+    """Returns whether every element of the output has a documented value."""
+    return all(value is not None for value in inputs.expected)
 
 
 def _other_indices(draft: Draft) -> Iterator[Inputs]:
@@ -153,6 +156,8 @@ _INVERTED = bytes(range(255, -1, -1))
 
 @form("fed-data", "The data has a default with other values, and is fed.")
 def _fed_data(draft: Draft) -> Formed | None:
+    if not _is_whole(draft.first):
+        return None
     tensors = dict(draft.first.tensors)
     for field in draft.data:
         tensor = tensors[field]
