@@ -78,6 +78,7 @@ def _is_underlined(lines: Sequence[str]) -> bool:
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
+_COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
 _ENTRY = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*[-\d(])", re.ASCII)
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)
 _FOLLOWING = re.compile(r"\s*(?:[\[\]{}]|//|\.\.\.\s*$|$)")
@@ -128,7 +129,7 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
         if taken[at] or not line.isascii() or len(line) > _LONGEST_CODE:
             break
         if depth <= 0:
-            kind = "line" if _REFERENCE.match(line) else "struct" if _STRUCT.match(line) else None
+            kind = "line" if _REFERENCE.match(line) or _COPY.match(line) else "struct" if _STRUCT.match(line) else None
             entry = _ENTRY.match(line) if kind is None else None
             if entry:
                 kind = "entry"

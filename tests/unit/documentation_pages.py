@@ -19,6 +19,8 @@ ENGLISH = {
     "gather_elements": "GATHER_ELEMENTS",
     "gather_nd": "GATHER_ND",
     "gather_nd1": "GATHER_ND1",
+    "scatter": "SCATTER",
+    "scatter_nd": "SCATTER_ND",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from onnx import TensorProto, helper
 
 from opmap import strategies
-from opmap.descriptors import TensorDesc, complete
+from opmap.descriptors import TensorDesc, complete, pad
 from opmap.errors import MappingError
 from opmap.mapping import ELEMENT_TYPES, IR_VERSION, OPSET, convert, map_descriptor
 from opmap.operators import OPERATORS
@@ -41,6 +41,12 @@ def directml(model):
             return "GATHER_ELEMENTS", (*tensors, attributes["axis"] + count - rank)
         case "GatherND":
             return "GATHER_ND1", (*tensors, rank, index_rank, attributes["batch_dims"])
+        case "ScatterElements":
+            count = max(count, 4)
+            tensors = [TensorDesc(t.data_type, pad(t.sizes, count)) for t in tensors]
+            return "SCATTER", (*tensors, attributes["axis"] + count - rank)
+        case "ScatterND":
+            return "SCATTER_ND", (*tensors, rank, index_rank)
     raise AssertionError(node.op_type)
 
 
