@@ -1,0 +1,1 @@
+BUpdatesTensorJ@┴*Еwrд╝#Ї│╘Ч+RЕcЁ6ЛЪОч╥,Ш~	╦I°@i·qxлыпе\eчC▀т╛XVАo╥Н L┼╝

@@ -1,0 +1,1 @@
+BUpdatesTensorJßO|;íAör‹òoª)£éáÇTcf

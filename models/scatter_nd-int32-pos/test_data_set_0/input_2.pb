@@ -1,0 +1,2 @@
+BUpdatesTensorJšÓÒKM
+³üÆAQ­@yï^º°4è+

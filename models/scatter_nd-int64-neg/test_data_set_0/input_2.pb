@@ -1,0 +1,1 @@
+BUpdatesTensorJ6b©ÄçÛàb˜UIÏOŸúH‡=«Â¾Û

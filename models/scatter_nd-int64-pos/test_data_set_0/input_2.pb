@@ -1,0 +1,2 @@
+BUpdatesTensorJ7tV
+èí¨™gÅFJáüäûZ4ƒ¬Ôk!

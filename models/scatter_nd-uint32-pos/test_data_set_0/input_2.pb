@@ -1,0 +1,2 @@
+BUpdatesTensorJ­Êsl^D«
+¾â¨À7Gq±Qå"+‰ƒ
