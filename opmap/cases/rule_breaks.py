@@ -71,7 +71,7 @@ def questions() -> Iterator[Question]:
 
 
 def _examples(spec: Spec) -> Iterator[Question]:
-    for example in spec.examples:
+    for example in spec.corrected.examples:
         if example.runnable:
             printed = _example(spec, example.id)
             corrected = _example(spec.corrected, example.id)
@@ -84,7 +84,7 @@ def _examples(spec: Spec) -> Iterator[Question]:
 def _example(spec: Spec, id: str) -> OperatorDesc | None:
     try:
         return example_descriptor(spec, id)[0]
-    except OpmapError:  # the printed text may be no whole example
+    except (OpmapError, KeyError):  # the printed text may be no whole example
         return None
 
 
