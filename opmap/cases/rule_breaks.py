@@ -16,6 +16,7 @@ from ..spec import Spec, all_specs, load_spec, tensor_rules
 from ..spec.loader import Breaks
 from ..tensors import Tensor
 from .catalogue import example_descriptor
+from .written_once import rows_of, written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class Question:
             numbers: Sequence[int] = tensor.read(range(tensor.buffer_element_count))
             if name in desc.index_tensors():
                 numbers = [_PATTERN[address % len(_PATTERN)] % smallest for address in numbers]
+                if not desc.violations() and (rows := rows_of(desc, name)) is not None:
+                    numbers = written(numbers, rows, desc.index_bounds[name]).tolist()
             values[name] = Tensor.from_values(tensor.data_type, tensor.sizes, numbers)
         return values
 

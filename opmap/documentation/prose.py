@@ -187,7 +187,8 @@ class ProseReader:
         for own_words, other_words in clauses:
             if other_words and not any(word.attribute for word in other_words):  # `… must match those of InputTensor`
                 stated += [
-                    Equality(f"{field}.{own.attribute}", f"{other_words[0].tensor}.{own.attribute}") for own in own_words
+                    Equality(f"{field}.{own.attribute}", f"{other_words[0].tensor}.{own.attribute}")
+                    for own in own_words
                 ]
                 continue
             if any(word.attribute is None for word in other_words):

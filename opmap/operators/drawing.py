@@ -87,7 +87,9 @@ class Rules:
         match statement:
             case Membership(Name(name)) | Comparison(Name(name), "<=" | "<" | ">=" | ">" | "=="):
                 return name in self.numbers or (name.endswith(".Sizes") and not _is_equality(statement))
-            case Comparison(Element(), _, Element()):  # one size limits another: no range of numbers, checked at the end
+            case Comparison(
+                Element(), _, Element()
+            ):  # one size limits another: no range of numbers, checked at the end
                 return False
             case Membership(Element(name)) | Comparison(Element(name), "<=" | "<" | ">=" | ">"):
                 return name.endswith(".Sizes")

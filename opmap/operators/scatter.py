@@ -12,7 +12,6 @@ from ..tensors import DataType
 from . import gather_elements
 from .contract import Lowering, Operator, Substitution
 
-
 FEWEST = 4
 """The DirectML EP pads the tensors of a ScatterElements node to this many dimensions."""
 

@@ -63,7 +63,15 @@ def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes:
 
 PARAMETERS = {
     **gather_nd.PARAMETERS,
-    "index_pattern": ("identity", "reverse", "random", "neg", "mix", "dups", "asc"),  # `one` and `bounds` write elements twice
+    "index_pattern": (
+        "identity",
+        "reverse",
+        "random",
+        "neg",
+        "mix",
+        "dups",
+        "asc",
+    ),  # `one` and `bounds` write elements twice
 }
 
 OPERATOR = Operator(

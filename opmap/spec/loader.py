@@ -172,10 +172,11 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def correct(self, text: str) -> str:
         """Returns a text of the subject, corrected. Raises ValueError if it does not hold each of the printed texts."""
-        for wording in (self, *self.further):
-            if wording.printed not in text:
-                raise ValueError(f"{self.id}: {self.subject} does not hold the printed text {wording.printed!r}")
-            text = text.replace(wording.printed, wording.corrected)
+        own = (self.printed, self.corrected)
+        for printed, corrected in (own, *((wording.printed, wording.corrected) for wording in self.further)):
+            if printed not in text:
+                raise ValueError(f"{self.id}: {self.subject} does not hold the printed text {printed!r}")
+            text = text.replace(printed, corrected)
         return text
 
 

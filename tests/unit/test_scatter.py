@@ -10,8 +10,8 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.parameters import allows_pattern
 from opmap.cases.random_cases import draw_any, draw_case
 from opmap.cases.values import INDEX_PATTERNS, fill
-from opmap.cases.variants.further_inputs import other_sizes
 from opmap.cases.variants import Inputs
+from opmap.cases.variants.further_inputs import other_sizes
 from opmap.cases.written_once import rows_of
 from opmap.engines.arrays import to_array
 from opmap.mapping import map_descriptor
@@ -110,7 +110,8 @@ class TestIndices:
         defined = [
             None not in list(inputs.expected)
             for inputs in changed
-            if inputs and rows_of(inputs.desc, "IndicesTensor").shape[1] <= np.prod(inputs.desc.index_bounds["IndicesTensor"])
+            if inputs
+            and rows_of(inputs.desc, "IndicesTensor").shape[1] <= np.prod(inputs.desc.index_bounds["IndicesTensor"])
         ]
         assert len(defined) > 100
         assert all(defined)

@@ -24,7 +24,12 @@ EXAMPLES = [
 ]
 
 
-SAME_DEMAND = {"GATHER.C4": "GATHER.C3", "GATHER_ND.C4": "GATHER_ND.C3", "GATHER_ND1.C4": "GATHER_ND1.C3", "SCATTER_ND.C6": "SCATTER_ND.C5"}
+SAME_DEMAND = {
+    "GATHER.C4": "GATHER.C3",
+    "GATHER_ND.C4": "GATHER_ND.C3",
+    "GATHER_ND1.C4": "GATHER_ND1.C3",
+    "SCATTER_ND.C6": "SCATTER_ND.C5",
+}
 """Rule -> the rule above it that demands the same."""
 
 
@@ -53,9 +58,14 @@ class TestFiles:
     def test_every_operator_has_a_spec_and_every_spec_an_operator(self):
         """Both are discovered in their folders, in the order of DirectML's numbers."""
         assert [spec.name for spec in all_specs()] == list(OPERATORS)
-        assert {"SCATTER": 94, "SCATTER_ND": 109, "GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}.items() <= {
-            spec.name: spec.number for spec in all_specs()
-        }.items()
+        assert {
+            "SCATTER": 94,
+            "SCATTER_ND": 109,
+            "GATHER": 67,
+            "GATHER_ELEMENTS": 107,
+            "GATHER_ND": 108,
+            "GATHER_ND1": 140,
+        }.items() <= {spec.name: spec.number for spec in all_specs()}.items()
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_ids_are_unique_and_say_where_they_belong(self, spec):
@@ -127,7 +137,11 @@ class TestExamples:
 
     @pytest.mark.parametrize(
         "name, rule, tensor",
-        [("GATHER_ND", "C6", "OutputTensor"), ("GATHER_ND1", "C6", "OutputTensor"), ("SCATTER_ND", "C9", "UpdatesTensor")],
+        [
+            ("GATHER_ND", "C6", "OutputTensor"),
+            ("GATHER_ND1", "C6", "OutputTensor"),
+            ("SCATTER_ND", "C9", "UpdatesTensor"),
+        ],
     )
     def test_the_example_of_sizes(self, name, rule, tensor):
         """The example's sizes follow from the corrected formula, and not from the printed one."""

@@ -115,7 +115,9 @@ def _variant(node: GivenNode, constants: Collection[str]) -> str:
     """Returns the variant that brings data and indices to an operator as they come to this node."""
     indices = _index_inputs(node)
     data = [name for number, name in enumerate(node.inputs) if number not in indices]
-    return _VARIANTS[all(name in constants for name in data), all(node.inputs[number] in constants for number in indices)]
+    return _VARIANTS[
+        all(name in constants for name in data), all(node.inputs[number] in constants for number in indices)
+    ]
 
 
 def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:
