@@ -21,6 +21,7 @@ from opmap.cases.values import (
     fill,
     shows,
 )
+from opmap.cases.written_once import must_write_twice
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import LARGE
@@ -113,10 +114,13 @@ class TestTiers:
         assert len(SMOKE) < len(STANDARD) < 100_000 < len(full.ids)
 
     def test_are_valid_and_defined(self):
-        """A case breaks no rule, and every element of its output is documented."""
+        """A case breaks no rule, and every element of its output is documented, unless elements are written twice."""
         for case in SMOKE[:30] + STANDARD[::40]:
             assert () == case.desc.violations(), case.id
-            assert None not in case.expected, case.id
+            twice = len(case.desc.access.statements) > 1 and (
+                case.index_pattern == "dups" or must_write_twice(case.desc)
+            )
+            assert twice or None not in case.expected, case.id
 
     def test_smoke_begins_with_the_documentation(self):
         """`smoke` begins with all documented examples that have values."""
