@@ -213,11 +213,11 @@ class OperatorDesc:
         return cls.spec().attributes
 
     @classmethod
-    def from_members(cls, members: Mapping[str, TensorDesc | int]) -> Self:
+    def from_members(cls, members: Mapping[str, Any]) -> Self:
         """Returns the descriptor with these members, by DirectML's names. Every member is needed."""
         return cls(**{attribute: members[name] for name, attribute in cls.members().items()})
 
-    def replace(self, **members: TensorDesc | int) -> Self:
+    def replace(self, **members: Any) -> Self:
         """Returns a copy with some members changed, by their Python names."""
         return dataclasses.replace(self, **members)
 
@@ -267,11 +267,7 @@ class OperatorDesc:
             for name, tensor in self.tensors.items()
             for violation in tensor.violations(name, output=name in outputs)
         ]
-        broken_rules += [
-            Violation("TENSOR.C2", name, f"0 to {_UINT32 - 1}", shown(n))
-            for name, n in self.numbers.items()
-            if not 0 <= n < _UINT32
-        ]
+        broken_rules += self._outside_their_types()
         if broken_rules:
             return tuple(broken_rules)
         environment = self.environment()
@@ -288,6 +284,17 @@ class OperatorDesc:
             if broken:
                 broken_rules.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
         return tuple(broken_rules)
+
+    def _outside_their_types(self) -> Iterator[Violation]:
+        """Gives a violation for each number that its type does not hold."""
+        for field in self.spec().fields:
+            if field.name in self.numbers:
+                low, high = field.limits
+                value = self.numbers[field.name]
+                for i, n in enumerate(value if field.is_array else (value,)):
+                    if not low <= n <= high:
+                        subject = f"{field.name}[{i}]" if field.is_array else field.name
+                        yield Violation("TENSOR.C2", subject, f"{low} to {high}", shown(n))
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
         """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
@@ -459,8 +466,9 @@ def results_of(desc: OperatorDesc) -> dict[Any, Any]:
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that formulas may use: fields, and `.Sizes`, `.DimensionCount`, `.DataType` of tensors."""
+    """Returns the values that formulas may use: fields, `.Sizes`, `.DimensionCount`, `.DataType` of tensors, `.Count` of arrays."""
     names: dict[str, Any] = dict(numbers)
+    names |= {f"{name}.Count": len(value) for name, value in numbers.items() if isinstance(value, tuple)}
     for name, tensor in tensors.items():
         names[f"{name}.Sizes"] = tensor.sizes
         names[f"{name}.DimensionCount"] = tensor.dimension_count

@@ -190,9 +190,9 @@ class NewCases:
         """
         cls = pick(self.source, tuple(OPERATORS.values())).descriptor
         spec = cls.spec()
-        if set(spec.field_names("input")) == set(draft.sizes):
+        if set(spec.field_names("input")) == set(draft.sizes) and not any(field.is_array for field in spec.fields):
             draft.cls = cls
-            draft.numbers = {name: draft.numbers.get(name, self._below(8)) for name in spec.field_names("uint")}
+            draft.numbers = {name: draft.numbers.get(name, self._below(8)) for name in spec.short_names}
 
     def _data_type(self, draft: Draft) -> None:
         draft.data_type = pick(self.source, data_types(draft.cls.operator))

@@ -139,6 +139,8 @@ class _Writer:
         self.model.opset_import.add(domain="", version=OPERATORS[desc.operator].newest_opset or OPSET)
         graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
+        for position, name in OPERATORS[desc.operator].constant_inputs.items():
+            inputs.insert(position, self._constant(name, lowering.constants[name]))
         (output,) = desc.spec().field_names("output")
         node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
         self._node(lowering.op_type, inputs, node_output, lowering.op_type, lowering.attributes)
@@ -155,7 +157,7 @@ class _Writer:
         """Returns the descriptor that the DirectML EP is predicted to make."""
         lowering = self.lowering
         inputs = [TensorDesc(self._index_type(name), shape) for name, shape in lowering.shapes.items()]
-        return emitted(lowering.op_type, inputs, lowering.attributes)
+        return emitted(lowering.op_type, inputs, {**lowering.attributes, **lowering.constants})
 
     def _input(self, name: str, shape: tuple[int, ...]) -> str:
         """Adds one input of the operator node to the graph. Returns the name of the value that the node reads."""
@@ -190,10 +192,14 @@ class _Writer:
         return self.conversion == "host" or (self.conversion == "directml" and target is DataType.INT64)
 
     def _reshape(self, source: str, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-        shape = f"{value}.shape"
-        self.graph.initializer.add(name=shape, data_type=TensorProto.INT64, dims=[len(after)], int64_data=after)
+        shape = self._constant(f"{value}.shape", after)
         self._node("Reshape", [source, shape], value, f"{value}.reshape", {})
         self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
+
+    def _constant(self, name: str, values: tuple[int, ...]) -> str:
+        """Adds a list of INT64 as an initializer. Returns its name."""
+        self.graph.initializer.add(name=name, data_type=TensorProto.INT64, dims=[len(values)], int64_data=values)
+        return name
 
     def _node(self, op_type: str, inputs: Sequence[str], output: str, name: str, attributes: Mapping[str, int]) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=[output], name=name)

@@ -205,19 +205,23 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
     if node.type not in names:
         raise InputError(f"must be one of {', '.join(names)}, got {_shown(node.type)}", path=f"{path}.type")
     cls: type[OperatorDesc] = OPERATORS[names[node.type]].descriptor
-    members: dict[str, TensorDesc | int] = {}
+    members: dict[str, Any] = {}
     for kind, tensors in (("input", node.inputs), ("output", node.outputs)):
         fields = cls.spec().field_names(kind)
         if len(fields) != len(tensors):
             raise InputError(f"must be {len(fields)} tensors, got {len(tensors)}", path=f"{path}.{kind}s")
         members |= {f: _tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}
-    numbers = cls.spec().field_names("uint")
+    numbers = {field.name: field for field in cls.spec().fields if not field.is_tensor}
     if set(numbers) != set(node.attributes):
         got = _shown(", ".join(node.attributes)) or "none"
         raise InputError(f"must be {', '.join(numbers)}, got {got}", path=f"{path}.attributes")
     for name, value in node.attributes.items():
-        if type(value) is not int or not 0 <= value < 2**32:
-            raise InputError(f"must be a UINT, got {_shown(value)}", path=f"{path}.{name}")
+        low, high = numbers[name].limits
+        is_array = isinstance(value, tuple)
+        items = value if isinstance(value, tuple) else (value,)
+        if is_array != numbers[name].is_array or not all(type(n) is int and low <= n <= high for n in items):
+            wanted = f"{'numbers' if numbers[name].is_array else 'a number'} from {low} to {high}"
+            raise InputError(f"must be {wanted}, got {_shown(value)}", path=f"{path}.{name}")
         members[name] = value
     return cls.from_members(members)
 

@@ -8,7 +8,7 @@ pseudocode, which says which elements the operator reads and writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,15 +35,17 @@ class Substitution:
 class Lowering:
     """The one ONNX node that a descriptor becomes. `mapping.py` builds the model around it.
 
-    `shapes` gives the ONNX shape of each input of the node, in the node's order, by DirectML's field names.
-    `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML.
+    `shapes` gives the ONNX shape of each tensor that the node reads, in the node's order, by DirectML's field names.
+    `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
+    the further inputs of the node, lists of INT64 that the model holds, by their ONNX names.
     """
 
     op_type: str
     attributes: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...]
-    index_types: Mapping[str, tuple[DataType, ...]]
+    index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
 
 
@@ -65,8 +67,10 @@ class Operator:
     - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
+    - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 and no tensors of the descriptor, by
+      their positions.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
-      attributes. `emit` itself is None if `onnx_operator` is None.
+      attributes; the constant inputs are among the attributes. `emit` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
       each with a name for its case id.
     """
@@ -79,6 +83,7 @@ class Operator:
     onnx_operator: str | None = None
     older_operators: tuple[str, ...] = ()
     newest_opset: int | None = None
+    constant_inputs: Mapping[int, str] = field(default_factory=dict)
     emit: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 

@@ -35,9 +35,6 @@ TRIES = 1000
 NEAR = 4
 """A number in a long range is mostly from -NEAR to NEAR, else at an end of its range."""
 
-_LIMITS = {"uint": (0, 2**32 - 1), "uints": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "ints": (-(2**31), 2**31 - 1)}
-"""Kind of a field -> the least and the highest number that its type holds."""
-
 _SIZES = (1, 2**32 - 1)
 """The least and the highest size of a dimension."""
 
@@ -66,8 +63,7 @@ class Rules:
         self.operator = spec.operator
         texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
         parsed = [parse_formula(text) for text in texts]
-        self.numbers = {field.name: field.kind for field in spec.fields if field.kind in _LIMITS}
-        self.unused_draws = {field.name: field.unused_draws for field in spec.fields}
+        self.numbers = {field.name: field for field in spec.fields if not field.is_tensor}
         self.tensors = spec.field_names("input", "output")
         self.equalities = [statements for statements in parsed if any(map(_is_equality, statements))]
         self.ranges: dict[str, list[Comparison | Membership]] = {}
@@ -132,6 +128,7 @@ class _Draft:
     def environment(self) -> dict[str, Any]:
         """Returns what is known, by the names that formulas use."""
         names: dict[str, Any] = dict(self.numbers)
+        names |= {f"{name}.Count": len(value) for name, value in self.numbers.items() if isinstance(value, tuple)}
         for name, sizes in self.sizes.items():
             names[f"{name}.Sizes"], names[f"{name}.DimensionCount"] = tuple(sizes), self.count
         return names
@@ -320,13 +317,13 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
     """Draws the value of a field. Returns False if it depends on a value that is not known yet."""
     if name in draft.sizes:
         return _take_sizes(draft, name, source, most, sizes)
-    kind = draft.rules.numbers[name]
-    ends = draft.range_of(name, _LIMITS[kind])
+    field = draft.rules.numbers[name]
+    ends = draft.range_of(name, field.limits)
     if ends is None:
         return False
-    if not kind.endswith("s"):
+    if not field.is_array:
         draft.numbers[name] = _number(source, *ends)
-        for _ in range(draft.rules.unused_draws[name]):
+        for _ in range(field.unused_draws):
             source.integer(0, 0)
         return True
     lows, highs = (draft.array(name, end) for end in ends)
@@ -426,11 +423,11 @@ def _each_value(draft: _Draft, name: str, size: int) -> Iterator[_Draft] | None:
     if name in draft.sizes:
         ends = draft.range_of(f"{name}.Sizes", _SIZES)
         return None if ends is None else _each_sizes(draft, name, ends, size)
-    kind = draft.rules.numbers[name]
-    ends = draft.range_of(name, _LIMITS[kind])
+    field = draft.rules.numbers[name]
+    ends = draft.range_of(name, field.limits)
     if ends is None:
         return None
-    if not kind.endswith("s"):
+    if not field.is_array:
         return (_with(draft, name, n) for n in _values(*ends, size))
     pairs = zip(*(draft.array(name, end) for end in ends), strict=True)
     return (

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, corrected_spec
 from ..spec import Spec, add_spec, remove_spec
@@ -47,7 +48,7 @@ def remove_operator(name: str) -> None:
     corrected_spec.cache_clear()
 
 
-def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, int]) -> OperatorDesc:
+def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, Any]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of one ONNX node.
 
     `inputs` hold the ONNX shapes and types. Raises KeyError if the EP makes none of our operators from `op_type`.

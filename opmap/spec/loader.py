@@ -63,6 +63,10 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(f"{t:{width}}  derived from line {n}" for t, n in zip(texts, self.lines, strict=True))
 
 
+FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1)}
+"""Kind of a number -> the least and the highest value that its type holds."""
+
+
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member of the operator's struct. `uint` and `int` are numbers, `uints` and `ints` arrays of numbers.
 
@@ -74,6 +78,21 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["input", "output", "uint", "int", "uints", "ints"]
     short: str = ""
     unused_draws: int = 0
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the field is a tensor."""
+        return self.kind in ("input", "output")
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the field is an array of numbers."""
+        return self.kind in ("uints", "ints")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the highest value of the field, or of each number of an array."""
+        return FIELD_LIMITS[self.kind.removesuffix("s")]
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,7 +244,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def short_names(self) -> dict[str, str]:
         """The fields that are no tensors -> their names in case ids, in the struct's order."""
-        return {f.name: f.short for f in self.fields if f.kind not in ("input", "output")}
+        return {f.name: f.short for f in self.fields if not f.is_tensor}
 
     @cached_property
     def index_tensors(self) -> tuple[str, ...]:

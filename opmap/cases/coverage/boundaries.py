@@ -36,7 +36,7 @@ def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
     """Gives the descriptors that differ in one number, one size, one dimension or one data type."""
     for name, attribute in desc.members().items():
         if name in desc.numbers:
-            yield from (desc.replace(**{attribute: desc.numbers[name] + step}) for step in (1, -1))
+            yield from (desc.replace(**{attribute: other}) for other in _near(desc.numbers[name]))
             continue
         tensor = desc.tensors[name]
         sizes = tensor.sizes
@@ -46,3 +46,13 @@ def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
             yield desc.replace(**{attribute: dataclasses.replace(tensor, sizes=other)})
         for data_type in (DataType.INT8, DataType.FLOAT32):
             yield desc.replace(**{attribute: dataclasses.replace(tensor, data_type=data_type)})
+
+
+def _near(value: int | tuple[int, ...]) -> Iterator[int | tuple[int, ...]]:
+    """Gives the numbers one higher and one lower; the arrays with one number changed so, and the array without its last number."""
+    if isinstance(value, int):
+        yield from (value + 1, value - 1)
+        return
+    for i, n in enumerate(value):
+        yield from ((*value[:i], other, *value[i + 1 :]) for other in (n + 1, n - 1, 0))
+    yield value[:-1]

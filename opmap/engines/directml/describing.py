@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...descriptors import OperatorDesc, TensorDesc
+from ...spec import Field
 from ...tensors import Tensor
 from .dispatchable import BufferTensor, Dispatchable, Member
 from .dispatching import FILL, Bytes
@@ -17,13 +18,15 @@ from .structs import DML_TENSOR_FLAG_OWNED_BY_DML
 def dispatchable(desc: OperatorDesc) -> Dispatchable:
     """Returns a descriptor as data, its members in the order of the spec's fields. The descriptor may break rules."""
     spec = desc.spec()
-    members = [
-        Member(name=f.name, kind=f.kind, number=desc.numbers[f.name])
-        if f.kind == "uint"
-        else Member(name=f.name, kind=f.kind, tensor=_buffer_tensor(desc.tensors[f.name]))
-        for f in spec.fields
-    ]
-    return Dispatchable(number=spec.number, struct=spec.struct, members=members)
+    return Dispatchable(number=spec.number, struct=spec.struct, members=[_member(desc, f) for f in spec.fields])
+
+
+def _member(desc: OperatorDesc, field: Field) -> Member:
+    if field.is_tensor:
+        return Member(name=field.name, kind=field.kind, tensor=_buffer_tensor(desc.tensors[field.name]))
+    if field.is_array:
+        return Member(name=field.name, kind=field.kind, numbers=list(desc.numbers[field.name]))
+    return Member(name=field.name, kind=field.kind, number=desc.numbers[field.name])
 
 
 def total_size(tensor: TensorDesc) -> int:

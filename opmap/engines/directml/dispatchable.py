@@ -33,12 +33,13 @@ class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of an operator's struct: a tensor (`input` or `output`), or a UINT."""
+    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of numbers."""
 
     name: str
     kind: Kind
     tensor: BufferTensor | None = None
     number: int = 0
+    numbers: list[int] | None = None
 
 
 class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +58,9 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
 def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctypes.Structure]:
     """Returns the struct of an operator. `fields` are pairs of name and kind in their order.
 
-    A tensor is a pointer to a DML_TENSOR_DESC, a `uint` has 4 bytes.
+    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first number, a number has 4 bytes.
     """
-    members = [(field, c_uint32 if kind == "uint" else c_void_p) for field, kind in fields]
+    members = [(field, c_uint32 if kind in ("uint", "int") else c_void_p) for field, kind in fields]
     return type(name, (ctypes.Structure,), {"_fields_": members})
 
 
@@ -73,7 +74,10 @@ class NativeDesc:
         self._kept: list[object] = []
         struct = operator_struct(dispatchable.struct, tuple((m.name, m.kind) for m in dispatchable.members))
         self.members = struct(
-            *(self._tensor(m.tensor) if m.tensor else _fits(m.number, 32) for m in dispatchable.members)
+            *(
+                self._tensor(m.tensor) if m.tensor else _bits(m.number, m.kind) if m.numbers is None else self._array(m)
+                for m in dispatchable.members
+            )
         )
         self.desc = DML_OPERATOR_DESC(dispatchable.number, addressof(self.members))
 
@@ -101,10 +105,20 @@ class NativeDesc:
         self._kept += [desc, holder]
         return addressof(holder)
 
+    def _array(self, member: Member) -> int:
+        return self._numbers([_bits(number, member.kind) for number in member.numbers or ()])
+
     def _numbers(self, numbers: Sequence[int]) -> int:
         array = (c_uint32 * len(numbers))(*(_fits(number, 32) for number in numbers))
         self._kept.append(array)
         return addressof(array)
+
+
+def _bits(number: int, kind: Kind) -> int:
+    """Returns the 32 bits of a number. Raises ProviderError if its type does not hold it."""
+    if kind in ("int", "ints") and -(2**31) <= number < 2**31:
+        return number % 2**32
+    return _fits(number, 31 if kind in ("int", "ints") else 32)
 
 
 def _fits(number: int, bits: int) -> int:

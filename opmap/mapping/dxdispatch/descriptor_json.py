@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -30,10 +30,16 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
 
     The operator's rules are not checked.
     """
-    members: dict[str, TensorDesc | int] = {}
+    members: dict[str, Any] = {}
     for field in cls.spec().fields:
         value = fields.member(field.name)
-        members[field.name] = value.uint32() if field.kind == "uint" else _tensor_desc(value)
+        if field.is_tensor:
+            members[field.name] = _tensor_desc(value)
+        elif field.is_array:
+            value.check_count(MAX_SIZES, "numbers")
+            members[field.name] = tuple(number.number(*field.limits) for number in value.elements())
+        else:
+            members[field.name] = value.number(*field.limits)
     return cls.from_members(members)
 
 
@@ -81,10 +87,14 @@ class DescJson(TypedDict):
 def desc_json(desc: OperatorDesc) -> DescJson:
     """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
     fields: dict[str, Json] = {
-        name: _tensor_json(desc.tensors[name]) if name in desc.tensors else desc.numbers[name]
+        name: _tensor_json(desc.tensors[name]) if name in desc.tensors else _number_json(desc.numbers[name])
         for name in desc.members()
     }
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
+
+
+def _number_json(value: int | tuple[int, ...]) -> Json:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _tensor_json(tensor: TensorDesc) -> dict[str, Json]:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -47,6 +48,11 @@ def parse_json(text: str) -> JsonValue:
         raise InputError(f"must be JSON: {error}", path="$") from None
 
 
+@cache
+def _numbers(low: int, high: int) -> Any:
+    return Annotated[int, msgspec.Meta(ge=low, le=high)]
+
+
 class JsonValue:
     """A JSON value and its path. Each method raises InputError if the value is not of the kind that it returns."""
 
@@ -76,9 +82,9 @@ class JsonValue:
             raise InputError(f"must be a string, got {self.kind}", path=self.path)
         return self.value
 
-    def uint32(self) -> int:
-        """Returns the value as a number from 0 to 2^32 - 1."""
-        number: int = self._convert(UInt32)
+    def number(self, low: int = 0, high: int = 2**32 - 1) -> int:
+        """Returns the value as a number from `low` to `high`."""
+        number: int = self._convert(_numbers(low, high))
         return number
 
     def size(self) -> int:
