@@ -21,12 +21,15 @@ from .pseudocode import (
     access_map,
     assigned,
     check,
+    evaluate,
     expand,
+    parse_formula,
     right_align,
     run,
     strides_of,
     trace,
 )
+from .pseudocode.tree import Comparison, Name
 from .spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
@@ -474,6 +477,17 @@ def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -
         names[f"{name}.DimensionCount"] = tensor.dimension_count
         names[f"{name}.DataType"] = tensor.data_type.name
     return names
+
+
+def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers, and those that are missing and that a rule gives: `DimensionCount == InputTensor.DimensionCount`."""
+    whole = dict(numbers)
+    for rule in spec.rules:
+        for statement in parse_formula(rule.check) if rule.check != "support" else ():
+            match statement:
+                case Comparison(Name(name), "==", expression) if name in spec.short_names and name not in whole:
+                    whole[name] = evaluate(expression, environment(tensors, whole))
+    return whole
 
 
 def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:

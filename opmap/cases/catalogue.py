@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
+from ..descriptors import OperatorDesc, TensorDesc, complete_sizes, implied
 from ..operators import OPERATORS, Operator
 from ..operators.random_source import SeededSource
 from ..spec import Spec
@@ -20,7 +20,6 @@ from .in_variants import accepts, in_variants, split_id
 from .layouts import LAYOUTS, in_layout, layout_of, split_layout
 from .parameters import (
     WIDTHS,
-    WORLD,
     allows_pattern,
     cases_in,
     cases_with,
@@ -52,7 +51,7 @@ def catalogue(
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
     parameter; pairs of cases that expose state kept between runs; some variants. `standard`: the whole pair array, each
     row with several values; the wide classes; random descriptors; every variant with every class; chosen random cases.
-    `full`: every possible triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data
+    `full`: every possible triple; the large classes; every valid descriptor of the small scope (the spec says which) in each data
     width; more chosen random cases.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
@@ -111,11 +110,12 @@ def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
     """Returns a worked example as a descriptor and all its tensors, the output's with the values that the page prints.
 
-    Raises PseudocodeError or InputError if the text is not a whole example.
+    A number that the page does not print, and that a rule gives, has this value. Raises PseudocodeError or InputError if the
+    text is not a whole example.
     """
     example = spec.example(id).parsed()
     descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes) for n, t in example.tensors.items()}
-    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **example.fields})
+    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **implied(spec, descs, example.fields)})
     tensors = {n: Tensor.from_values(descs[n].data_type, t.sizes, t.values) for n, t in example.tensors.items()}
     return desc, tensors
 
@@ -235,7 +235,7 @@ def _world(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """
     descriptor = operator.descriptor
     first = descriptor.data_tensors()[0]
-    for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
+    for i, (sizes, numbers) in enumerate(operator.world(*descriptor.spec().world)):
         data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
         shape = shape_word(len(sizes[first]), descriptor.short_names(), numbers)
         widths = [t for t in WIDTHS if wanted is None or wanted.may_begin(operator.name, t.name, shape)]

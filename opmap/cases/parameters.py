@@ -15,9 +15,6 @@ from .case import INDEX_PATHS, Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
 from .written_once import group_of, rows_of
 
-WORLD = (4, 3)
-"""The small scope of `full`: every valid descriptor with up to this many dimensions, and sizes up to this."""
-
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 """One data type of each width in bytes."""
 

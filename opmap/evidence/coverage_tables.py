@@ -12,9 +12,10 @@ from ..cases.catalogue import catalogue
 from ..cases.coverage.boundaries import UNREACHABLE_RULES
 from ..cases.coverage.covered import Covered, measure, runnable_examples
 from ..cases.coverage.kernels import Kernels, Kind, kernel_files, kernel_reached
-from ..cases.parameters import WIDTHS, WORLD
+from ..cases.parameters import WIDTHS
 from ..cases.probes import probes
 from ..cases.variants import VARIANTS
+from ..operators import OPERATORS
 from ..vocabulary import TIERS, Tier
 from .sections import Section
 
@@ -133,7 +134,10 @@ def operator_coverage(covered: Covered, strength: int) -> OperatorCoverage:
     """Returns the coverage of one operator; of as many classes at a time as `strength` says (see STRENGTHS)."""
     values, pairs, triples = covered.possible(strength=strength)
     rules, fields = _rules(covered), covered.definition.descriptor.spec().fields
-    width_count, descriptor_count = len(WIDTHS), sum(1 for _ in covered.definition.world(*WORLD)) if strength > 2 else 0
+    width_count, descriptor_count = (
+        len(WIDTHS),
+        sum(1 for _ in covered.definition.world(*covered.definition.descriptor.spec().world)) if strength > 2 else 0,
+    )
     return OperatorCoverage(
         operator=covered.definition.descriptor.spec().operator,
         cases=covered.cases,
@@ -183,9 +187,9 @@ def _facts(coverage: TierCoverage) -> Iterator[str]:
     worlds = [row.world for row in coverage.operators if row.world is not msgspec.UNSET]
     if worlds:
         covered, possible = (sum(share[i] for share in worlds) for i in (0, 1))
-        dimensions, size = WORLD
-        text = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
-        yield f"small world, {text}: {covered} of {possible}"
+        scopes = sorted({op.descriptor.spec().world for op in OPERATORS.values()}, reverse=True)
+        words = " or ".join(f"{dimensions} dimensions and sizes up to {size}" for dimensions, size in scopes)
+        yield f"small world, all descriptors of up to {words}, in each data width: {covered} of {possible}"
     added = sum(variant.cases for variant in coverage.variants)
     yield f"variants: {added} of these cases again, on {len(coverage.variants)} other execution paths"
     yield f"rules of every tensor: {', '.join(coverage.tensor_rules)}"

@@ -11,6 +11,7 @@ Three kinds of statements are solved. Every other one is checked at the end.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -21,10 +22,12 @@ from ..pseudocode.tree import (
     Assignment,
     Comparison,
     Element,
+    Expression,
     FormulaStatement,
     Membership,
     Name,
     Repeat,
+    Sum,
 )
 from ..spec import Spec
 from .random_source import RandomSource, draw_sizes, pick
@@ -67,7 +70,11 @@ class Rules:
         self.tensors = spec.field_names("input", "output")
         self.equalities = [statements for statements in parsed if any(map(_is_equality, statements))]
         self.ranges: dict[str, list[Comparison | Membership]] = {}
+        self.sums: list[tuple[tuple[str, ...], Expression]] = []
         for statement in itertools.chain(*parsed):
+            match statement:
+                case Comparison(Sum(terms), "<=", right) if all(s == "+" and str(t) in self.numbers for s, t in terms):
+                    self.sums.append((tuple(str(term) for _, term in terms), right))
             if self._is_range(statement) and not isinstance(statement, Assignment):
                 subject = statement.value if isinstance(statement, Membership) else statement.left
                 self.ranges.setdefault(str(subject), []).append(statement)
@@ -193,7 +200,27 @@ class _Draft:
                         high = _each(min, high, bound)
             except (PseudocodeError, TypeError):
                 return None
+        for names_of, bound in self.rules.sums:
+            if subject in names_of:
+                try:
+                    limit = evaluate(bound, names)
+                except PseudocodeError:
+                    return None
+                if _unknown(limit):
+                    return None
+                for other in names_of:
+                    if other != subject:
+                        limit = _each(operator.sub, limit, self.numbers.get(other) or self._least(other))
+                high = _each(min, high, limit)
         return low, high
+
+    def _least(self, name: str) -> Any:
+        """Returns the least value of a number that is not known yet, by the statements that name it alone."""
+        low, names = self.rules.numbers[name].limits[0], self.environment()
+        for statement in self.rules.ranges.get(name, ()):
+            for is_low, bound in _bounds(statement, names) if isinstance(statement, Comparison) else ():
+                low = _each(max, low, bound) if is_low else low
+        return low
 
     def counts_in(self, tensor: str) -> Iterator[tuple[Unknown, list[int]]]:
         """Gives the unknown sizes of a tensor that formulas use as numbers, each with the numbers that fit."""
@@ -223,6 +250,14 @@ class _Draft:
     def array(self, name: str, values: Any) -> tuple[int, ...]:
         """Returns one value for each element of an array field."""
         return values if isinstance(values, tuple) else (values,) * self.count
+
+    def broken(self, name: str) -> bool:
+        """Returns whether a rule that is not solved, and that names a field, is broken."""
+        names = self.environment()
+        try:
+            return any(check(text, names) for text in self.rules.others if name in text)
+        except PseudocodeError:  # another value is not known yet
+            return False
 
     def finished(self) -> Outline | None:
         """Returns the outline; None if a rule is broken."""
@@ -256,7 +291,7 @@ def _bounds(statement: Comparison | Membership, names: Mapping[str, Any]) -> Ite
     if isinstance(statement, Membership):
         yield True, evaluate(statement.interval.start, names)
         stop = evaluate(statement.interval.stop, names)
-        yield False, stop if statement.interval.closed else _each(_sum, stop, -1)
+        yield False, stop if statement.interval.closed else _each(operator.sub, stop, 1)
         return
     bound = evaluate(statement.right, names)
     match statement.operator:
@@ -264,13 +299,9 @@ def _bounds(statement: Comparison | Membership, names: Mapping[str, Any]) -> Ite
             yield True, bound
             yield False, bound
         case "<=" | "<":
-            yield False, bound if statement.operator == "<=" else _each(_sum, bound, -1)
+            yield False, bound if statement.operator == "<=" else _each(operator.sub, bound, 1)
         case _:
-            yield True, bound if statement.operator == ">=" else _each(_sum, bound, 1)
-
-
-def _sum(a: int, b: int) -> int:
-    return a + b
+            yield True, bound if statement.operator == ">=" else _each(operator.add, bound, 1)
 
 
 def _unknown(value: Any) -> bool:
@@ -329,13 +360,20 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
     lows, highs = (draft.array(name, end) for end in ends)
     simple = [min(max(low, 0 if low == 0 else 1), high) for low, high in zip(lows, highs, strict=True)]
     for i, end in enumerate(zip(lows, highs, strict=True)):
-        before, simple[i] = simple[i], _number(source, *end)
+        before, simple[i] = simple[i], _element(source, *end)
         draft.numbers[name] = tuple(simple)
         solved = draft.copy()
-        if not solved.solve() or any(solved.elements(tensor) > most for tensor in solved.sizes):
+        if not solved.solve() or any(solved.elements(tensor) > most for tensor in solved.sizes) or solved.broken(name):
             simple[i] = before
     draft.numbers[name] = tuple(simple)
     return True
+
+
+def _element(source: RandomSource, low: int, high: int) -> int:
+    """Returns a number of an array: often the lowest or the highest one, or 1 or -1 if the range is long."""
+    often = (low, high) if high - low <= 16 * NEAR else (1, max(low, -1))
+    kind = source.integer(0, 2)
+    return often[kind] if kind < 2 else _number(source, low, high)
 
 
 def _number(source: RandomSource, low: int, high: int) -> int:

@@ -291,8 +291,8 @@ def _build() -> type[Build]:
         def repeat(self, value: Token) -> Repeat:
             return Repeat(int(value))
 
-        def example(self, *entries: tuple[str, int | ExampleTensor] | Line | None) -> Example:
-            fields: dict[str, int] = {}
+        def example(self, *entries: tuple[str, int | tuple[int, ...] | ExampleTensor] | Line | None) -> Example:
+            fields: dict[str, int | tuple[int, ...]] = {}
             tensors: dict[str, ExampleTensor] = {}
             expansion = None
             for entry in entries:
@@ -300,12 +300,12 @@ def _build() -> type[Build]:
                     expansion = entry or expansion
                     continue
                 name, value = entry
-                if name in (fields if isinstance(value, int) else tensors):
+                if name in (tensors if isinstance(value, ExampleTensor) else fields):
                     raise PseudocodeError(f"{name} is given twice")
-                if isinstance(value, int):
-                    fields[name] = value
-                else:
+                if isinstance(value, ExampleTensor):
                     tensors[name] = value
+                else:
+                    fields[name] = value
             return Example(fields, tensors, expansion)
 
         def field(self, name: Token, value: Token) -> tuple[str, int]:
@@ -321,8 +321,9 @@ def _build() -> type[Build]:
                 )
             return str(name), ExampleTensor(sizes, str(data_type), flat)
 
-        def sizes(self, name: Token, sizes: _Sizes) -> tuple[str, ExampleTensor]:
-            return str(name).removesuffix(".Sizes"), ExampleTensor(sizes)
+        def sizes(self, name: Token, sizes: _Sizes) -> tuple[str, _Sizes | ExampleTensor]:
+            tensor, dot, _ = str(name).rpartition(".Sizes")
+            return (tensor, ExampleTensor(sizes)) if dot else (str(name), sizes)
 
         def expansion(self, line: tuple[int, _Sets]) -> Line | None:
             return next((node for node in line[1] if isinstance(node, Line)), None)

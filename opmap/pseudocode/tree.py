@@ -430,7 +430,7 @@ class ExampleTensor:
 class Example:
     """A worked example: its number fields and tensors by name, and the expanded line if one is printed."""
 
-    fields: dict[str, int]
+    fields: dict[str, int | tuple[int, ...]]
     tensors: dict[str, ExampleTensor]
     expansion: Line | None = None
 

@@ -210,6 +210,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The reference page of one operator.
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
+    `world` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     """
 
@@ -225,6 +226,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     examples: tuple[SpecExample, ...]
     errata: tuple[Erratum, ...] = ()
     clamped_reads: Promise | None = None
+    world: tuple[int, int] = (4, 3)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from described import described
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
-from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
+from opmap.cases.parameters import WIDTHS, cases_with, extra_classes
 from opmap.cases.random_cases import chosen_numbers
 from opmap.cases.selection import Selection, select
 from opmap.cases.values import (
@@ -36,7 +36,7 @@ CHOSEN, CHOSEN_OF_FULL = (
 """The numbers of chosen random cases, which are the last ones of these tiers."""
 
 
-WORLD_DIMENSIONS, WORLD_SIZE = WORLD
+WORLD_DIMENSIONS, WORLD_SIZE = 4, 3
 
 
 @dataclass
@@ -130,7 +130,7 @@ class TestTiers:
     @pytest.mark.slow
     def test_full_has_the_small_world(self, full):
         """`full` has all 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
-        assert (4, 3) == WORLD
+        assert (4, 3) == OPERATORS["GATHER"].descriptor.spec().world
         assert dict.fromkeys(WIDTHS, 27_360) == {width: len(full.small_world[width]) for width in WIDTHS}
 
     def test_standard_has_nothing_large(self):

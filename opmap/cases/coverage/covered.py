@@ -15,7 +15,7 @@ from ...tensors import DataType
 from ..case import Case, retyped
 from ..covering_arrays import Combination, arrays, combinations, has_arrays
 from ..in_variants import classes as variant_classes
-from ..parameters import WIDTHS, WORLD, classify, extra_classes, parameters
+from ..parameters import WIDTHS, classify, extra_classes, parameters
 from ..variants import VARIANTS
 from .boundaries import boundary_rules, tensor_rule_ids
 
@@ -145,7 +145,7 @@ class Covered:
 
     def small_world(self) -> Iterator[OperatorDesc]:
         """Gives every valid descriptor of the small scope in each data width."""
-        for desc in self.definition.descriptors(*WORLD):
+        for desc in self.definition.descriptors(*self.definition.descriptor.spec().world):
             for data_type in WIDTHS:
                 yield retyped(desc, data_type, DataType.INT64)
 
@@ -175,7 +175,7 @@ def runnable_examples(operator: Operator) -> list[SpecExample]:
 
 def _in_world(desc: OperatorDesc) -> bool:
     """Returns whether a descriptor is in the small scope."""
-    dimensions, size = WORLD
+    dimensions, size = desc.spec().world
     inside = all(len(t.sizes) <= dimensions and max(t.sizes) <= size for t in desc.tensors.values())
     return inside and desc.output.data_type in WIDTHS
 

@@ -1,0 +1,23 @@
+"""The coordinates that several operators insert into the lines of their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..descriptors import OperatorDesc
+from ..pseudocode import COORDINATES, Expansion
+
+
+def each_dimension(name: str) -> Callable[[OperatorDesc], Expansion]:
+    """Returns the expansion in which a name stands for one coordinate per dimension of the output."""
+
+    def expansion(desc: OperatorDesc) -> Expansion:
+        return Expansion(rest={}, series={name: tuple(COORDINATES[: desc.output.dimension_count])})
+
+    return expansion
+
+
+def around_axis(desc: OperatorDesc) -> Expansion:
+    """Returns the expansion in which `before` and `after` stand for the coordinates around Axis."""
+    names = COORDINATES[: desc.output.dimension_count]
+    return Expansion(rest={}, series={"before": tuple(names[: desc.axis]), "after": tuple(names[desc.axis + 1 :])})
