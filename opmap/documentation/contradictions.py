@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
-from ..descriptors import TensorDesc
+from ..descriptors import TensorDesc, implied
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import (
@@ -170,10 +170,20 @@ class _Run:
     def __init__(self, spec: Spec, example: SpecExample, parsed: Example):
         self.spec, self.example, self.parsed = spec, example, parsed
         self.shipped = load_spec(spec.name)
-        self.fields = dict(parsed.fields)
+        self.fields: dict[str, Any] = dict(parsed.fields)
         if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.field_names("uint")} | self.fields
+        else:
+            self.fields = self._implied()
         self._pseudocode = "the page's pseudocode" if spec.pseudocode.line else "the shipped spec's pseudocode"
+
+    def _implied(self) -> dict[str, Any]:
+        """Returns the fields, and those that the example leaves out and a rule gives."""
+        tensors = {n: TensorDesc(DataType.FLOAT32, t.sizes) for n, t in self.parsed.tensors.items()}
+        try:
+            return implied(self.shipped.corrected, tensors, self.fields)
+        except PseudocodeError:
+            return self.fields
 
     def broken(self) -> Iterator[_Broken]:
         """Yields what the example contradicts. If one contradiction makes the next check impossible, only the first."""
@@ -208,13 +218,14 @@ class _Run:
 
     def _unreadable(self) -> Iterator[_Broken]:
         """Yields the problems that keep the example from being a descriptor with values."""
-        tensors, numbers = self.shipped.field_names("input", "output"), self.shipped.field_names("uint")
+        tensors, numbers = self.shipped.field_names("input", "output"), tuple(self.shipped.short_names)
         limits = tensor_rules()
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
             yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
         for name in numbers:
-            if self.fields.get(name, 0) >= 2**32:
+            value = self.fields.get(name, 0)
+            if isinstance(value, int) and value >= 2**32:
                 yield self._found("reading", name, f"{name} must be a UINT, got {self.fields[name]}")
         for name, tensor in self.parsed.tensors.items():
             if not low <= len(tensor.sizes) <= high or not all(1 <= size < 2**32 for size in tensor.sizes):

@@ -135,7 +135,7 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
     Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
     """
     schema = _schema(node.op_type, version)
-    if schema is None:
+    if schema is None or len(node.input) > len(schema.inputs):
         return False
     for attribute in [a for a in node.attribute if a.name not in schema.attributes]:
         default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value

@@ -122,9 +122,10 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
 
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
-    inputs = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
+    tensors = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
+    tensors |= {name: tensor for name, tensor in desc.tensors.items() if name not in {*sizes, *desc.spec().size_formulas}}
     try:
-        changed = complete(type(desc), inputs, desc.numbers)
+        changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:
         return None
     if changed.violations():
@@ -136,7 +137,7 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
 def _signature(lowering: Lowering) -> object:
     """Returns what two lowerings must have in common so that one model with symbolic dimensions runs both."""
     ranks = {name: len(shape) for name, shape in lowering.shapes.items()}
-    return lowering.op_type, dict(lowering.attributes), ranks, len(lowering.output_shape)
+    return lowering.op_type, dict(lowering.attributes), dict(lowering.constants), ranks, len(lowering.output_shape)
 
 
 # --- values ---
