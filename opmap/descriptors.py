@@ -23,13 +23,11 @@ from .pseudocode import (
     check,
     evaluate,
     expand,
-    parse_formula,
     right_align,
     run,
     strides_of,
     trace,
 )
-from .pseudocode.tree import Comparison, Name
 from .spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
@@ -480,14 +478,12 @@ def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -
 
 
 def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers, and those that are missing and that a rule gives: `DimensionCount == InputTensor.DimensionCount`."""
-    whole = dict(numbers)
-    for rule in spec.rules:
-        for statement in parse_formula(rule.check) if rule.check != "support" else ():
-            match statement:
-                case Comparison(Name(name), "==", expression) if name in spec.short_names and name not in whole:
-                    whole[name] = evaluate(expression, environment(tensors, whole))
-    return whole
+    """Returns the numbers, and those that are missing and that a rule gives."""
+    missing = {name: formula for name, formula in spec.implied.items() if name not in numbers}
+    if not missing:
+        return dict(numbers)
+    names = environment(tensors, numbers)
+    return {**numbers, **{name: evaluate(formula, names) for name, formula in missing.items()}}
 
 
 def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:

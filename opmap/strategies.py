@@ -76,7 +76,7 @@ def descriptors(
     """Returns a strategy of valid, packed descriptors.
 
     `operators` are names without DML_OPERATOR_, by default all operators. `data_types` and `index_types` are by default
-    those that the highest feature level supports. `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has
+    those that the highest feature level supports; an operator without index tensors leaves `index_types` out. `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has
     more than `max_elements` elements; the lowest limit is 8. Hypothesis reduces a failing example to few dimensions and
     small sizes.
 
@@ -96,7 +96,7 @@ def descriptors(
             ("data_types", data_types, random_cases.data_types(name)),
             ("index_types", index_types, random_cases.index_types(name)),
         ):
-            if types is not None and not (types and set(types) <= set(supported)):
+            if types is not None and supported and not (types and set(types) <= set(supported)):
                 raise ValueError(f"{option} must be some of {', '.join(t.name for t in supported)}, got {types}")
     return _descriptors(chosen, data_types, index_types, dimension_counts, max_elements)
 
@@ -233,7 +233,7 @@ def _descriptors(
         _HypothesisSource(draw),
         operator,
         data_types=data_types or random_cases.data_types(operator),
-        index_types=index_types or random_cases.index_types(operator),
+        index_types=(random_cases.index_types(operator) and index_types) or random_cases.index_types(operator),
         dimension_counts=dimension_counts,
         max_elements=max_elements,
     )
@@ -249,6 +249,9 @@ def _member_changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
     """Returns the descriptor with one member changed; the result may still be valid."""
     member = draw(st.sampled_from(list(desc.members().values())))
     value = getattr(desc, member)
+    if isinstance(value, tuple):
+        at, number = draw(st.integers(0, len(value) - 1)), draw(st.integers(-10, 10) | st.integers(-(2**33), 2**33))
+        return desc.replace(**{member: (*value[:at], number, *value[at + 1 :])})
     if not isinstance(value, TensorDesc):
         return desc.replace(**{member: draw(st.integers(0, 10) | st.integers(-1, 2**33))})
     sizes = list(value.sizes)

@@ -37,6 +37,9 @@ FOLDER = Path(covering_arrays.__file__).parent / "covering"
 TRIED = 400
 """How many rows are tried, at most, to catch the faults that the rows with every class miss."""
 
+ENOUGH = 10
+"""How many rows with a wide class are made for the one that is kept."""
+
 Choice = tuple[str, ...]
 """One class per parameter, in the order of the parameters."""
 
@@ -104,15 +107,17 @@ def _missed(operator: Operator, seeds: list[int], cases: Iterable[Case] = ()) ->
 
 
 def extra(operator: Operator, part: str, draws: int) -> list[int]:
-    """Returns the seeds of one row for each wide or large class: the one with the smallest tensors of the first `draws`."""
-    table, best = {"wide": size_classes.WIDE, "large": size_classes.LARGE}[part], {}
+    """Returns the seeds of one row for each wide or large class: of the first ENOUGH rows, the one with the smallest tensors."""
+    names = {"wide": size_classes.WIDE, "large": size_classes.LARGE}[part]["output_elements"]
+    found: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for seed in range(draws):
         row = focused(operator, seed, part)
-        name = row.choice["output_elements"]
-        if name in table["output_elements"] and cases_in(row.desc, row.choice):
-            best.setdefault(name, (row.desc.element_count, seed))
-            best[name] = min(best[name], (row.desc.element_count, seed))
-    return [seed for _, seed in sorted(best.values())]
+        own = found.get(row.choice["output_elements"])
+        if own is not None and len(own) < ENOUGH and cases_in(row.desc, row.choice):
+            own.append((row.desc.element_count, seed))
+        if all(len(own) == ENOUGH for own in found.values()):
+            break
+    return [min(own)[1] for own in found.values() if own]
 
 
 def build(operator: Operator, draws: int) -> dict[str, object]:
@@ -157,7 +162,7 @@ def build(operator: Operator, draws: int) -> dict[str, object]:
         "smoke": len(smoke),
         "pairs": pairs,
         "triples": triples,
-        "wide": extra(operator, "wide", 200),
+        "wide": extra(operator, "wide", draws),
         "large": [],
         "impossible_pairs": impossible,
         "possible_triples": len({triple for choice in found.values() for triple in combinations(choice, 3)}),

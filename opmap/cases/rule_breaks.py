@@ -69,7 +69,7 @@ def questions() -> Iterator[Question]:
         yield Question(source=words, desc=broken_descriptor(load_spec(layout.operator), layout))
     for spec in all_specs():
         for rule in spec.rules:
-            for breaks in (rule.breaks, *rule.also):
+            for breaks in rule.ways:
                 yield Question(source=rule.id, desc=broken_descriptor(spec, breaks))
 
 

@@ -180,7 +180,10 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
     for places in dict.fromkeys((*same, *itertools.product(range(count), repeat=len(sizes)))):
         fewer = {name: dims[:at] + dims[at + 1 :] for (name, dims), at in zip(sizes.items(), places, strict=True)}
         for less in itertools.product((0, 1), repeat=len(numbers)):
-            fewer_numbers = {name: n - d for (name, n), d in zip(numbers.items(), less, strict=True)}
+            fewer_numbers = {
+                name: n - d if isinstance(n, int) else n[: places[0]] + n[places[0] + 1 :]
+                for (name, n), d in zip(numbers.items(), less, strict=True)
+            }
             for changed in _redrafted(case, sizes=fewer, numbers=fewer_numbers):
                 yield changed
                 for name in changed.desc.index_tensors():
@@ -204,6 +207,13 @@ def _merged_dimensions(case: Case) -> Iterator[Case]:
 
 def _lower_numbers(case: Case) -> Iterator[Case]:
     for name, number in case.desc.numbers.items():
+        if isinstance(number, tuple):
+            for at, n in enumerate(number):
+                for less in dict.fromkeys((1, 0, *_lower(abs(n), 0))):
+                    if less != n:
+                        changed = (*number[:at], less, *number[at + 1 :])
+                        yield from _redrafted(case, numbers={**case.desc.numbers, name: changed})
+            continue
         for less in _lower(number, 0):
             yield from _redrafted(case, numbers={**case.desc.numbers, name: less})
 

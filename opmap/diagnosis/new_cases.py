@@ -227,7 +227,20 @@ class NewCases:
     def _number(self, draft: Draft) -> None:
         if draft.numbers:
             name = pick(self.source, tuple(draft.numbers))
-            draft.numbers[name] = self._below(8) if self._below(2) else max(draft.numbers[name] + self._step(), 0)
+            number = draft.numbers[name]
+            if isinstance(number, int):
+                draft.numbers[name] = self._other(draft, name, number)
+            elif number:
+                at = self._below(len(number))
+                draft.numbers[name] = (*number[:at], self._other(draft, name, number[at]), *number[at + 1 :])
+
+    def _other(self, draft: Draft, name: str, number: int) -> int:
+        """Returns another number of a field. A number with a sign mostly changes it, or is an end of its type."""
+        low, high = draft.cls.spec().field(name).limits
+        if low < 0 and self._below(3) == 0:
+            return pick(self.source, (-number, low, high))
+        other = self._below(8) if self._below(2) else number + self._step()
+        return min(max(other, low), high)
 
     def _step(self) -> int:
         return (-1, 1)[self._below(2)]
@@ -239,6 +252,9 @@ class NewCases:
         for name, sizes in draft.sizes.items():
             place = at if together else self.source.integer(0, count)
             draft.sizes[name] = (*sizes[:place], size, *sizes[place:])
+        for name, number in draft.numbers.items():
+            if isinstance(number, tuple):
+                draft.numbers[name] = (*number[:at], pick(self.source, (0, 1, size)), *number[at:])
         self._shift_numbers(draft, 1)
 
     def _fewer_dimensions(self, draft: Draft) -> None:
@@ -248,13 +264,16 @@ class NewCases:
         at = self._below(count)
         for name, sizes in draft.sizes.items():
             draft.sizes[name] = sizes[:at] + sizes[at + 1 :]
+        for name, number in draft.numbers.items():
+            if isinstance(number, tuple):
+                draft.numbers[name] = number[:at] + number[at + 1 :]
         self._shift_numbers(draft, -1)
 
     def _shift_numbers(self, draft: Draft, step: int) -> None:
         mode = self._below(3)
-        for name in draft.numbers:
-            if mode == 0 or (mode == 1 and self._below(2)):
-                draft.numbers[name] = max(draft.numbers[name] + step, 0)
+        for name, number in draft.numbers.items():
+            if isinstance(number, int) and (mode == 0 or (mode == 1 and self._below(2))):
+                draft.numbers[name] = max(number + step, 0)
 
     def _exchange(self, draft: Draft) -> None:
         count = len(next(iter(draft.sizes.values())))
@@ -262,6 +281,9 @@ class NewCases:
         first, second = self._below(count), self._below(count)
         order[first], order[second] = second, first
         draft.sizes = {name: tuple(sizes[i] for i in order) for name, sizes in draft.sizes.items()}
+        for name, number in draft.numbers.items():
+            if isinstance(number, tuple) and len(number) == count:
+                draft.numbers[name] = tuple(number[i] for i in order)
 
     def _equal(self, draft: Draft) -> None:
         """Gives one tensor the sizes of another one."""

@@ -17,7 +17,7 @@ import msgspec
 from ..errors import InputError
 from ..files import convert_toml, parse_toml, read_text
 from ..pseudocode import Example, Node, lines_in, parse_example, parse_formula, parse_lines, value_reads_in
-from ..pseudocode.tree import Assignment, FormulaStatement
+from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
 
 _T = TypeVar("_T")
 
@@ -107,16 +107,22 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule stands
     on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no meaning.
-    `also` are further descriptors that break it, each in a way of its own.
+    `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without `breaks`: a table that
+    supports all types and dimension counts.
     """
 
     id: str
     text: str
     check: str
-    breaks: Breaks
+    breaks: Breaks | None = None
     line: int | None = None
     derived: bool = False
     also: tuple[Breaks, ...] = ()
+
+    @property
+    def ways(self) -> tuple[Breaks, ...]:
+        """Every way in which the spec breaks the rule."""
+        return (self.breaks, *self.also) if self.breaks else ()
 
 
 class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,6 +275,19 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(name for name in self.field_names("input") if name not in others)
 
     @cached_property
+    def implied(self) -> dict[str, Expression]:
+        """Numbers that a rule gives -> their formula: `DimensionCount == InputTensor.DimensionCount`."""
+        formulas = (s for rule in self.rules if rule.check != "support" for s in parse_formula(rule.check))
+        return {
+            s.left.text: s.right
+            for s in reversed([*formulas])
+            if isinstance(s, Comparison)
+            and s.operator == "=="
+            and isinstance(s.left, Name)
+            and s.left.text in self.short_names
+        }
+
+    @cached_property
     def size_formulas(self) -> dict[str, tuple[FormulaStatement, ...]]:
         """Tensors whose sizes a rule assigns -> the parsed rule."""
         formulas = (parse_formula(rule.check) for rule in self.rules if rule.check != "support")
@@ -289,6 +308,10 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def _names(self) -> dict[tuple[str, ...], tuple[str, ...]]:
         """Kinds -> names, as far as they were asked for."""
         return {}
+
+    def field(self, name: str) -> Field:
+        """Returns the field with this name. Raises KeyError if there is none."""
+        return {field.name: field for field in self.fields}[name]
 
     def rule(self, id: str) -> Rule:
         """Returns the rule with this id. Raises KeyError if there is none."""

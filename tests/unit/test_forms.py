@@ -135,6 +135,8 @@ class TestShapes:
         """A dynamic form takes other sizes, and the static one refuses them."""
         for id, form, first in formed_cases(name):
             other = other_sizes(first)
+            if other is None:  # the numbers of the node allow no other sizes
+                continue
             static = formed("static", id)
             assert form.dynamic and not static.dynamic
             assert right(answers(form, other, session(form, tmp_path))), id
@@ -167,7 +169,7 @@ class TestOpsets:
 
     def test_which_cases(self):
         """A case has an opset's form if the opset has the operator and the case uses nothing that came later."""
-        since = {"Gather": 1, "GatherElements": 11, "GatherND": 11}
+        since = {"Gather": 1, "GatherElements": 11, "GatherND": 11, "Slice": 10}
         for id, (mapped, first) in cases().items():
             op_type = mapped.lowering.op_type
             negative = any(min(first.tensors[name].integers) < 0 for name in first.desc.index_tensors())
@@ -274,5 +276,6 @@ class TestStructure:
             assert not any(name.isidentifier() for name in names)
             assert any(len(name) == 1000 for name in names)
             inputs = [value.name for value in graph.input]
-            assert len(inputs) == len(set(inputs)) > len({name.lower() for name in inputs})
+            assert len(inputs) == len(set(inputs))
+            assert len(inputs) == 1 or len(inputs) > len({name.lower() for name in inputs})
             assert not any(node.name for node in formed("no-node-names", id).model.graph.node)

@@ -13,8 +13,8 @@ WRONG = ("clips", "tuples_backwards", "adds_zero")
 
 @cache
 def smoke():
-    """Returns the cases of `smoke`."""
-    return list(catalogue("smoke", variants=False))
+    """Returns the cases of `smoke` of the operators that the backends have."""
+    return [case for case in catalogue("smoke", variants=False) if case.desc.operator.startswith("GATHER")]
 
 
 class TestPlanted:

@@ -53,8 +53,9 @@ class Covered:
 
     @cached_property
     def _all_rules(self) -> set[str]:
-        """The ids of the operator's rules, and of the TENSOR rules that a case can be at."""
-        return {rule.id for rule in self.definition.descriptor.spec().rules} | set(tensor_rule_ids(reachable=True))
+        """The ids of the operator's rules that a descriptor can break, and of the TENSOR rules that a case can be at."""
+        rules = self.definition.descriptor.spec().rules
+        return {rule.id for rule in rules if rule.breaks} | set(tensor_rule_ids(reachable=True))
 
     @property
     def pairs(self) -> set[Combination]:
@@ -107,7 +108,7 @@ class Covered:
         spec = self.definition.descriptor.spec()
         lacking = [f"{n} {c}" for n, names in self.parameters.items() for c in names if (n, c) not in self.classes]
         lacking += self._missing_beyond_strength_1(strength) if has_arrays(self.operator) else ["covering arrays"]
-        lacking += [f"rule {r.id}" for r in spec.rules if r.id not in self.rules]
+        lacking += [f"rule {id}" for id in (r.id for r in spec.rules if r.breaks) if id not in self.rules]
         lacking += [f"rule {id}" for id in tensor_rule_ids(reachable=True) if id not in self.rules]
         lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
         lacking += [f"field {f.name}" for f in spec.fields if len(self.fields.get(f.name, ())) < 2]

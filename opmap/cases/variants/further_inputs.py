@@ -123,7 +123,9 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
     tensors = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
-    tensors |= {name: tensor for name, tensor in desc.tensors.items() if name not in {*sizes, *desc.spec().size_formulas}}
+    tensors |= {
+        name: tensor for name, tensor in desc.tensors.items() if name not in {*sizes, *desc.spec().size_formulas}
+    }
     try:
         changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:

@@ -80,7 +80,7 @@ def _entries() -> Iterator[dict[str, Any]]:
     """Gives the rules of every tensor, then those of each operator, as the JSON document has them.
 
     `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
-    of an operator's page, and the fields to change in it.
+    of an operator's page, and the fields to change in it; None if no descriptor breaks the rule.
     """
     tensors = tensor_rules()
     for tensor_rule in tensors.rules:
@@ -89,7 +89,7 @@ def _entries() -> Iterator[dict[str, Any]]:
         for rule in spec.corrected.rules:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
             entry = _entry(rule, page, rule.check.strip(), rule.derived)
-            yield {**entry, "breaks": {**entry["breaks"], "operator": spec.name}}
+            yield {**entry, "breaks": rule.breaks and {**entry["breaks"], "operator": spec.name}}
 
 
 def _entry(rule: Rule | TensorRule, page: str | None, check: str | None, derived: bool) -> dict[str, Any]:
@@ -106,5 +106,8 @@ def _print_rule(rule: Mapping[str, Any]) -> None:
     derived = "none: the rule is derived, and a descriptor that breaks it has no documented meaning"
     print_line(f"page: {rule['page'] or derived}")
     breaks = rule["breaks"]
+    if breaks is None:
+        print_line("broken by: nothing at the highest feature level")
+        return
     changes = ", ".join(f"{name} = {value}" for name, value in breaks["set"].items())
     print_line(f"broken by: example {breaks['example']} of {breaks['operator']}'s page with {changes}")
