@@ -34,7 +34,7 @@ from opmap.operators import OPERATORS, Operator, size_classes
 
 FOLDER = Path(covering_arrays.__file__).parent / "covering"
 
-TRIED = 400
+TRIED = 120
 """How many rows are tried, at most, to catch the faults that the rows with every class miss."""
 
 ENOUGH = 10

@@ -370,8 +370,8 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
 
 
 def _element(source: RandomSource, low: int, high: int) -> int:
-    """Returns a number of an array: often the lowest or the highest one, or 1 or -1 if the range is long."""
-    often = (low, high) if high - low <= 16 * NEAR else (1, max(low, -1))
+    """Returns a number of an array: often the lowest or the highest one, or 1, -1 or 2 if the range is long."""
+    often = (low, high) if high - low <= 16 * NEAR else (1, -1 if low < 0 else 2)
     kind = source.integer(0, 2)
     return often[kind] if kind < 2 else _number(source, low, high)
 
