@@ -34,7 +34,9 @@ def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTile.cpp, DmlOperatorTile.
     """
-    dimensions = [(size, n) for size, n in zip(data.sizes, attributes["repeats"], strict=True) if size * n > 1] or [(1, 1)]
+    dimensions = [(size, n) for size, n in zip(data.sizes, attributes["repeats"], strict=True) if size * n > 1] or [
+        (1, 1)
+    ]
     sizes, repeats = zip(*dimensions, strict=True)
     output = tuple(size * n for size, n in dimensions)
     return OPERATOR.descriptor(

@@ -205,10 +205,7 @@ class TestTiers:
         chosen = Selection(tier="smoke").cases()
         assert all(vars(case.desc).keys() == set(case.desc.members().values()) for case in chosen)
         descs = [
-            tensor
-            for case in chosen
-            for tensor in case.desc.__getstate__().values()
-            if isinstance(tensor, TensorDesc)
+            tensor for case in chosen for tensor in case.desc.__getstate__().values() if isinstance(tensor, TensorDesc)
         ]
         assert len(set(descs)) == len({id(desc) for desc in descs}) < len(descs)
         case = chosen[0]
