@@ -81,7 +81,7 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
 def reproducer(defect: Defect) -> str:
     """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
     title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
-    return program(expected_steps(find_item(defect.reproducer)), title=title, provider=defect.provider)
+    return program(expected_steps(find_item(defect.reproducer)), title=title, provider=DIRECTML)
 
 
 def find_item(id: str) -> Case | ContractProbe:

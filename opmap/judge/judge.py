@@ -20,6 +20,7 @@ from ..engines.arrays import dtype_of, from_array, only_output
 from ..engines.performer import Performer
 from ..engines.protocol import COPIES
 from ..engines.providers import OpenProvider
+from ..engines.sessions import CPU
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
 from ..mapping import IndexConversion, MappedModel, map_descriptor
@@ -103,6 +104,12 @@ class Judge:
             variant = VARIANTS[case.variant]
             if not has_variant(provider, variant):
                 message = f"{provider.name} does not have the variant {case.variant}"
+                raise MappingError(message, verdict=Verdict.UNSUPPORTED)
+            operator, data_type = OPERATORS[case.desc.operator], case.desc.output.data_type
+            if provider.name == CPU and data_type in operator.cast_on_cpu:
+                message = (
+                    f"the CPU EP has no {data_type.name} kernel of {operator.onnx_operator}: ONNX Runtime adds Casts"
+                )
                 raise MappingError(message, verdict=Verdict.UNSUPPORTED)
             mapped = self.map(case)
             formed = variant.form.build(mapped, inputs)

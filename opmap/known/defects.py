@@ -77,7 +77,7 @@ class SeenOn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One defect of an execution provider, mostly of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap bisect` saw."""
+    """One defect of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap bisect` saw."""
 
     id: str
     title: str
@@ -85,7 +85,6 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     source: str
     root: str | None = None
     issue: str | None = None
-    provider: str = DIRECTML
     device_class: tuple[DeviceClass, ...]
     control: str
     reproducer: str
@@ -111,7 +110,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 case = keys.get("case")
                 cases = case if isinstance(case, list) else [case]
                 for device_class, glob in itertools.product(self.device_class, cases):
-                    place = {"provider": self.provider, "package": package, "onnxruntime": seen.versions}
+                    place = {"provider": DIRECTML, "package": package, "onnxruntime": seen.versions}
                     reason = f"{self.title} (opmap known {self.id})"
                     more = {"case": glob, "device_class": device_class, "reason": reason}
                     yield msgspec.convert({**keys, **place, **more}, KnownFailure)

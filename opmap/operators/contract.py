@@ -65,6 +65,8 @@ class Operator:
       run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
     - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
+    - `cast_on_cpu`: the data types for which ONNX Runtime's CPU EP has no kernel of that operator. ONNX Runtime puts Casts
+      around the node, which change NaNs, and tells nobody: such a case is `unsupported` there.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 and no tensors of the descriptor, by
@@ -82,6 +84,7 @@ class Operator:
     lower: Callable[[Any], Lowering] | None = None
     onnx_operator: str | None = None
     older_operators: tuple[str, ...] = ()
+    cast_on_cpu: tuple[DataType, ...] = ()
     newest_opset: int | None = None
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     emit: Callable[..., OperatorDesc] | None = None

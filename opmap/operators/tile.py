@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc
+from ..tensors import DataType
 from . import size_classes
 from .contract import Lowering, Operator, Substitution
 from .expansions import each_dimension
@@ -73,5 +74,6 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Tile",
     constant_inputs={1: "repeats"},
+    cast_on_cpu=(DataType.FLOAT16,),
     emit=emit,
 )

@@ -362,8 +362,8 @@ class Session:
         return find_cases(ids, tier)[0] if ids else tier
 
     def _shipped_failures(self) -> Sequence[KnownFailure]:
-        """Returns the known defects of the providers, unless they were switched off. Each entry names its provider."""
-        if self.options.no_shipped_known_failures or self.provider is None:
+        """Returns the known defects of the provider, unless they were switched off. Only the DirectML EP has some."""
+        if self.options.no_shipped_known_failures or not (self.provider and self.provider.directml):
             return ()
         from ..known import shipped_failures
 
