@@ -44,7 +44,7 @@ def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
         changed += [(*sizes[:i], n + step, *sizes[i + 1 :]) for i, n in enumerate(sizes) for step in (1, -1)]
         for other in changed:
             yield desc.replace(**{attribute: dataclasses.replace(tensor, sizes=other)})
-        for data_type in (DataType.INT8, DataType.FLOAT32):
+        for data_type in (DataType.INT8, DataType.FLOAT32, DataType.FLOAT64):
             yield desc.replace(**{attribute: dataclasses.replace(tensor, data_type=data_type)})
 
 
