@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import prod
+from math import isqrt, prod
 from typing import Any, NamedTuple
 
 from ..errors import PseudocodeError
@@ -239,6 +239,15 @@ class _Draft:
         draft.put(unknown, size)
         return draft.solve()
 
+    def least(self) -> _Draft:
+        """Returns a copy in which each unknown size is 1, if no formula gives it."""
+        least = self.copy()
+        for tensor in _free(self.rules):
+            for unknown in least.unknown(tensor):
+                least.put(unknown, 1)
+        least.solve()
+        return least
+
     def elements(self, tensor: str) -> int:
         """Returns the product of the known sizes of a tensor."""
         return prod(size for size in self.sizes[tensor] if not isinstance(size, Unknown))
@@ -358,12 +367,14 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
             source.integer(0, 0)
         return True
     lows, highs = (draft.array(name, end) for end in ends)
+    if any(map(draft.unknown, draft.sizes)):  # mostly, some of the elements are left for the sizes
+        most = pick(source, (isqrt(most), most))
     simple = [min(max(low, 0 if low == 0 else 1), high) for low, high in zip(lows, highs, strict=True)]
     for i, end in enumerate(zip(lows, highs, strict=True)):
         before, simple[i] = simple[i], _element(source, *end)
         draft.numbers[name] = tuple(simple)
-        solved = draft.copy()
-        if not solved.solve() or any(solved.elements(tensor) > most for tensor in solved.sizes) or solved.broken(name):
+        solved, least = draft.copy(), draft.least()
+        if not solved.solve() or any(least.elements(tensor) > most for tensor in least.sizes) or solved.broken(name):
             simple[i] = before
     draft.numbers[name] = tuple(simple)
     return True
@@ -400,9 +411,10 @@ def _take_sizes(draft: _Draft, name: str, source: RandomSource, most: int, sizes
         draft.put(unknown, pick(source, fitting))
     draft.solve()
     free = draft.unknown(name)
-    room = min(
-        most // draft.elements(tensor) for tensor in draft.sizes if tensor == name or _shares(draft, tensor, free)
-    )
+    scaled = [tensor for tensor in draft.sizes if not _linked(draft, tensor)]
+    least = draft.least() if scaled else draft
+    growing = [t for t in draft.sizes if t == name or t in scaled or _shares(draft, t, free)]
+    room = min(most // least.elements(tensor) for tensor in growing)
     drawn = sizes(source, len(free), room // reserved) if ends == _SIZES else _within(draft, name, free, source, ends)
     for unknown, size in zip(free, drawn, strict=True):
         draft.put(unknown, size)
@@ -420,6 +432,11 @@ def _within(draft: _Draft, name: str, free: Sequence[Unknown], source: RandomSou
 
 def _shares(draft: _Draft, tensor: str, sizes: Sequence[Unknown]) -> bool:
     return any(size is unknown for size in draft.sizes[tensor] for unknown in sizes)
+
+
+def _linked(draft: _Draft, tensor: str) -> bool:
+    """Returns whether each unknown size of a tensor is one of a tensor whose sizes no formula gives."""
+    return all(any(_shares(draft, free, [unknown]) for free in _free(draft.rules)) for unknown in draft.unknown(tensor))
 
 
 # --- every descriptor of a small scope -----------------------------------------------------------------------------
