@@ -35,6 +35,9 @@ from .random_source import RandomSource, draw_sizes, pick
 TRIES = 1000
 """How many random descriptors are drawn, at most, for one that keeps every rule."""
 
+MOST_SOLVED = 4096
+"""How many solved drafts are kept."""
+
 NEAR = 4
 """A number in a long range is mostly from -NEAR to NEAR, else at an end of its range."""
 
@@ -84,6 +87,7 @@ class Rules:
             for text, statements in zip(texts, parsed, strict=True)
             if not all(_is_equality(s) or self._is_range(s) for s in statements)
         ]
+        self.solved: dict[tuple[object, ...], tuple[bool, list[list[int]]]] = {}
         self.counts = list(dict.fromkeys(e for s in itertools.chain(*parsed) for e in _counting(s)))
 
     def _is_range(self, statement: FormulaStatement) -> bool:
@@ -146,7 +150,26 @@ class _Draft:
             sizes[:] = [size if s is unknown else s for s in sizes]
 
     def solve(self) -> bool:
-        """Makes equal sizes equal. Returns False if they cannot be. A statement with an unknown number is left out."""
+        """Makes equal sizes equal. Returns False if they cannot be. A statement with an unknown number is left out.
+
+        What was found is kept: most descriptors with the same numbers begin in the same way.
+        """
+        unknown: dict[Unknown, int] = {}
+        sizes = [tuple(_place(s, unknown) for s in own) for own in self.sizes.values()]
+        key = self.count, tuple(self.numbers.values()), tuple(self.numbers), *sizes
+        if key not in self.rules.solved:
+            if len(self.rules.solved) >= MOST_SOLVED:
+                self.rules.solved.clear()
+            fits = self._solve()
+            self.rules.solved[key] = fits, [[_place(s, unknown) for s in own] for own in self.sizes.values()]
+            return fits
+        fits, places = self.rules.solved[key]
+        objects: dict[int, object] = {place: size for size, place in unknown.items()}
+        for own, found in zip(self.sizes.values(), places, strict=True):
+            own[:] = [objects.get(place, place) for place in found]
+        return fits
+
+    def _solve(self) -> bool:
         for statements in self.rules.equalities:
             names = self.environment()
             for statement in statements:
@@ -273,16 +296,22 @@ class _Draft:
         if not self.solve() or any(map(self.unknown, self.sizes)):
             return None
         names = self.environment()
-        for name in (*self.rules.numbers, *(f"{tensor}.Sizes" for tensor in self.sizes)):
-            ends = self.range_of(name, (-(2**63), 2**63))
+        for name in (
+            name for name in self.rules.ranges if name.endswith(".Sizes")
+        ):  # numbers were taken in their ranges
+            ends = self.range_of(name, _SIZES)
             value = names[name]
-            inside = ends and _each(min, _each(max, value, ends[0]), ends[1]) == value
-            if not inside:
+            if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
                 return None
         if any(check(text, names) for text in self.rules.others):
             return None
         sizes = {n: tuple(s) for n, s in self.sizes.items() if f"{n}.Sizes" not in self.rules.assigned}
         return Outline(sizes, self.numbers)
+
+
+def _place(size: object, unknown: dict[Unknown, int]) -> int:
+    """Returns a known size, or a negative number for an unknown one; `unknown` gives each its number."""
+    return unknown.setdefault(size, -1 - len(unknown)) if isinstance(size, Unknown) else size  # type: ignore[return-value]
 
 
 def _aligned(value: Any, count: int) -> list[Any]:
