@@ -84,12 +84,12 @@ class TestCases:
                     b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits
                 )
                 counts["signalling"] += sum(b & 0x7FC00000 == 0x7F800000 and b & 0x7FFFFF != 0 for b in bits)
-            (bounds,) = desc.index_bounds.values()
-            if len(bounds) == 1:
-                values = case.tensors["IndicesTensor"].values
-                counts["negative"] += sum(v < 0 for v in values)
-                counts["lowest"] += sum(v == -bounds[0] for v in values)
-                counts["highest"] += sum(v == bounds[0] - 1 for v in values)
+            for name, bounds in desc.index_bounds.items():
+                if len(bounds) == 1:
+                    values = case.tensors[name].values
+                    counts["negative"] += sum(v < 0 for v in values)
+                    counts["lowest"] += sum(v == -bounds[0] for v in values)
+                    counts["highest"] += sum(v == bounds[0] - 1 for v in values)
         assert all(counts[kind] > 5 for kind in ("payload", "signalling", "negative", "lowest", "highest")), counts
 
 
@@ -115,7 +115,7 @@ class TestSeeds:
         assert not [desc for desc in drawn if desc.violations()]
         assert set(OPERATORS) == {desc.operator for desc in drawn}
         assert set(DataType) == {desc.output.data_type for desc in drawn}
-        assert 4 == len({desc.indices_tensor.data_type for desc in drawn})
+        assert 4 == len({desc.tensors[name].data_type for desc in drawn for name in desc.index_tensors()})
         assert set(range(1, 9)) == {desc.output.dimension_count for desc in drawn}
         assert all(t.element_count <= 256 for desc in drawn for t in desc.tensors.values())
 
