@@ -135,13 +135,15 @@ def _patterns_of(case: Case) -> Iterator[Pattern]:
 def _globs(case: Case) -> Iterator[str]:
     """Gives a glob for the ids with each part of a generated case's id. A documented example has none."""
     operator, *parts = case.id.split("/")
-    if case.index_pattern is None or len(parts) < 4:
+    if case.data_pattern is None or len(parts) < 4:
         return
     data_type, shape, indices, data = parts[:4]
     yield f"{operator}/{data_type}/*"
-    yield f"*/{shape.split('.')[0]}.*"
-    yield f"*/{indices.split('.')[0]}.*"
-    yield f"*.{case.index_pattern}[./]*"
+    if "." in shape:
+        yield f"*/{shape.split('.')[0]}.*"
+    if case.desc.index_tensors():
+        yield f"*/{indices.split('.')[0]}.*"
+        yield f"*.{case.index_pattern}[./]*"
     yield f"*/{data.split('.')[0]}.*"
 
 
