@@ -145,7 +145,7 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
     For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
-    second one with another index type. If a provider caches a kernel or a result under an incomplete key, the second
+    second one with another index type, if it has indices. If a provider caches a kernel or a result under an incomplete key, the second
     case gets the output of the first.
     """
     if wanted is not None and not wanted.may_begin(operator.name):
@@ -159,11 +159,12 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
         for first, second in pairs:
             if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
                 continue
-            cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
+            pattern = "reverse" if first.index_tensors() else ""
+            cases = [generated(desc, pattern, "addr") for desc in (first, second)]
             origins = [case.desc.origins(case.tensors) for case in cases]
             if origins[0] != origins[1] and len(set(origins[0])) > 1:
                 yield from cases
-                yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
+                yield generated(retyped(second, second.output.data_type, DataType.INT32), pattern, "addr")
                 break
     for desc in operator.descriptors(1, 3):
         bounds = desc.index_bounds
@@ -293,7 +294,7 @@ def _rows(operator: Operator, part: str, wanted: CaseIds | None, *, smoke: bool 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     """Returns a case of a descriptor with values of these patterns; indices are graph inputs."""
     id = case_id(desc, pattern, data)
-    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern, data_pattern=data)
+    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern or None, data_pattern=data)
 
 
 def model_index_forms() -> Iterator[tuple[DataType, str]]:

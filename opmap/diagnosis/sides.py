@@ -397,7 +397,7 @@ def _padded_cases(case: Case) -> Iterator[_Change]:
 def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
     """Returns the descriptor with one more leading dimension of size 1 in all tensors; None if none is valid.
 
-    Some numbers go up by one: the fewest with which the output is the same.
+    Some numbers go up by one: the fewest with which the output is the same. An array of numbers gets a leading 0 or 1.
     """
     tensors = {
         attribute: dataclasses.replace(desc.tensors[name], sizes=(1, *desc.tensors[name].sizes), strides=None)
@@ -408,7 +408,10 @@ def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
     values = {name: Tensor(t.data_type, (1, *desc.tensors[name].sizes), t.bits) for name, t in case.tensors.items()}
     expected = list(case.expected)
     for more in sorted(itertools.product((0, 1), repeat=len(numbers)), key=sum):
-        changed = {a: desc.numbers[n] + d for (n, a), d in zip(numbers.items(), more, strict=True)}
+        changed = {}
+        for (name, attribute), step in zip(numbers.items(), more, strict=True):
+            number = desc.numbers[name]
+            changed[attribute] = number + step if isinstance(number, int) else (step, *number)
         wide = desc.replace(**tensors, **changed)
         try:
             if not wide.violations() and list(wide.interpret(values)) == expected:

@@ -29,6 +29,8 @@ def directml(model):
         shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
         types[value.name] = DATA_TYPES[value.type.tensor_type.elem_type]
     (node,) = [n for n in inferred.graph.node if n.op_type not in ("Cast", "Reshape")]
+    if node.op_type in ("Slice", "Tile"):
+        return without_indices(node, inferred.graph.initializer, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     names = (*node.input, *node.output)
     count = max(len(shapes[name]) for name in names)
@@ -48,6 +50,28 @@ def directml(model):
         case "ScatterND":
             return "SCATTER_ND", (*tensors, rank, index_rank)
     raise AssertionError(node.op_type)
+
+
+def without_indices(node, initializers, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a Slice or a Tile node, as `directml` does.
+
+    Slice gets the dimensions of the data. Of Tile's dimensions, those in which the output has the size 1 are left out.
+    """
+    (data, *lists), (output,) = node.input, node.output
+    numbers = {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in initializers}
+    sizes, result = shapes[data], shapes[output]
+    if node.op_type == "Tile":
+        kept = [i for i, n in enumerate(result) if n != 1]
+        tensors = [TensorDesc(types[n], tuple(shapes[n][i] for i in kept) or (1,)) for n in (data, output)]
+        repeats = tuple(numbers[lists[0]][i] for i in kept) or (1,)
+        return "TILE", (*tensors, len(repeats), repeats)
+    windows = [(0, size, 1) for size in sizes]
+    for start, end, axis, step in zip(*(numbers[name] for name in lists), strict=True):
+        first, stop, _ = slice(start, end, step).indices(sizes[axis])
+        assert len(range(first, stop, step)) == result[axis]
+        windows[axis] = (first, stop - first, step) if step > 0 else (stop + 1, first - stop, step)
+    tensors = [TensorDesc(types[n], shapes[n]) for n in (data, output)]
+    return "SLICE1", (*tensors, len(sizes), *map(tuple, zip(*windows, strict=True)))
 
 
 def members(desc):

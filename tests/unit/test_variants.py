@@ -118,7 +118,7 @@ class TestCases:
         added = [c for c in catalogue("smoke") if VARIANTS[c.variant].base is not None]
         names = [(c.desc.operator, c.variant) for c in added]
         assert len(names) == len(set(names))
-        assert {"eager", "own-queue", "if", *(f"opset-{n}" for n in (7, 11, 12, 21, 25)), "default-attribute"} == {
+        assert {"eager", "own-queue", "if", *(f"opset-{n}" for n in (7, 11, 12, 13, 21, 25)), "default-attribute"} == {
             c.variant for c in added
         }
 
