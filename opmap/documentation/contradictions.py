@@ -245,7 +245,7 @@ class _Run:
 
     def _missing(self) -> list[str]:
         """Returns the members that the example leaves out. Rules that need them are not checked."""
-        members = (*self.shipped.field_names("input", "output"), *self.shipped.field_names("uint"))
+        members = (*self.shipped.field_names("input", "output"), *self.shipped.short_names)
         return [name for name in members if name not in self.parsed.tensors and name not in self.fields]
 
     # --- rules ---
@@ -253,6 +253,7 @@ class _Run:
     def _environment(self) -> dict[str, Value]:
         """Returns the names that formulas may use, with their values."""
         names: dict[str, Value] = dict(self.fields)
+        names |= {f"{name}.Count": len(value) for name, value in self.fields.items() if isinstance(value, tuple)}
         for name, tensor in self.parsed.tensors.items():
             names[f"{name}.Sizes"] = tensor.sizes
             names[f"{name}.DimensionCount"] = len(tensor.sizes)
@@ -370,7 +371,8 @@ def _in_words_of(lines: tuple[Node, ...], spec: Spec) -> tuple[Node, ...]:
     """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
     corrected = load_spec(spec.name).corrected
-    corrected_names = {fields[tensor]: tensor for line in corrected.lines for tensor in tensors_of(line)}
+    used = (tensor for line in corrected.lines for tensor in tensors_of(line))
+    corrected_names = {fields[tensor]: tensor for tensor in used if tensor in fields}
 
     def name(tensor: str) -> str:
         return corrected_names.get(fields.get(tensor, ""), tensor)

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
-from ..pseudocode import Line, parse_formula, parse_lines
+from ..pseudocode import Copy, Line, parse_formula, parse_lines
 from ..spec import Field, Pseudocode, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
@@ -269,7 +269,8 @@ class _Reader:
         tensors = self.shipped.pseudocode.tensors
         try:
             lines = parse_lines(text)
-            names = {name for line in lines for name in tensors_of(line)}
+            moves = (n for n in lines if not (isinstance(n, Copy) and n.source in self.shipped.short_names))
+            names = {name for line in moves for name in tensors_of(line)}
             unknown = sorted(names - set(tensors))
             if unknown:
                 raise PseudocodeError(f"it names {', '.join(unknown)}, which is no tensor of {self.shipped.name}")
@@ -280,7 +281,9 @@ class _Reader:
             if same_lines(lines, version.lines, tensors):  # the same but for the names of coordinates
                 text = version.pseudocode.text
                 break
-        self.pseudocode = msgspec.structs.replace(self.shipped.pseudocode, line=block.line, text=text)
+        self.pseudocode = msgspec.structs.replace(
+            self.shipped.pseudocode, line=block.line, text=text, derived=False, lines=()
+        )
 
     def _formula(self, block: Block) -> None:
         try:

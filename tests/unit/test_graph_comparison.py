@@ -119,15 +119,21 @@ class TestCompare:
                 "OutputTensor_dmlEp_0.attributes: must be Axis, IndexDimensions, got Axis, IndexDimensions, Mode",
             ),
             ({"attributes": {}}, "OutputTensor_dmlEp_0.attributes: must be Axis, IndexDimensions, got none"),
-            ({"attributes": {"Axis": 1.0, "IndexDimensions": 1}}, "OutputTensor_dmlEp_0.Axis: must be a UINT, got 1.0"),
-            ({"attributes": {"Axis": -1, "IndexDimensions": 1}}, "OutputTensor_dmlEp_0.Axis: must be a UINT, got -1"),
+            (
+                {"attributes": {"Axis": 1.0, "IndexDimensions": 1}},
+                "OutputTensor_dmlEp_0.Axis: must be a number from 0 to 4294967295, got 1.0",
+            ),
+            (
+                {"attributes": {"Axis": -1, "IndexDimensions": 1}},
+                "OutputTensor_dmlEp_0.Axis: must be a number from 0 to 4294967295, got -1",
+            ),
             (
                 {"attributes": {"Axis": 2**32, "IndexDimensions": 1}},
-                "OutputTensor_dmlEp_0.Axis: must be a UINT, got 4294967296",
+                "OutputTensor_dmlEp_0.Axis: must be a number from 0 to 4294967295, got 4294967296",
             ),
             (
                 {"attributes": {"Axis": True, "IndexDimensions": 1}},
-                "OutputTensor_dmlEp_0.Axis: must be a UINT, got True",
+                "OutputTensor_dmlEp_0.Axis: must be a number from 0 to 4294967295, got True",
             ),
             ({"input_names": ("InputTensor",)}, "inputNames must be 2 names, got 1"),
         ],
