@@ -6,7 +6,7 @@ import ctypes
 import dataclasses
 import struct
 import sys
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import c_int32, c_uint32, c_uint64, c_void_p
 
 import numpy as np
 import pytest
@@ -95,7 +95,11 @@ class TestOperatorDesc:
     """The structs of the operators, made from the fields of the spec."""
 
     @pytest.mark.parametrize(
-        ("operator", "size"), [("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)]
+        ("operator", "size"),
+        [
+            *(("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)),
+            *(("SCATTER", 40), ("SCATTER_ND", 40), ("TILE", 32), ("SLICE1", 48)),
+        ],
     )
     def test_a_tensor_is_a_pointer_and_a_number_has_4_bytes(self, operator, size):
         spec = load_spec(operator)
@@ -106,7 +110,7 @@ class TestOperatorDesc:
 
     @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
     def test_every_member_of_a_struct_is_at_its_place_in_memory(self, spec):
-        desc, _ = example_descriptor(spec, "1")
+        desc, _ = example_descriptor(spec.corrected, "1")
         made = NativeDesc(dispatchable(desc))
         operator = structs.DML_OPERATOR_DESC.from_address(made.address)
         assert spec.number == operator.Type
@@ -115,6 +119,12 @@ class TestOperatorDesc:
             if field.kind == "uint":
                 assert desc.numbers[field.name] == c_uint32.from_address(at).value
                 at += 4
+                continue
+            at += -at % 8
+            if field.is_array:
+                numbers, element = desc.numbers[field.name], {"uints": c_uint32, "ints": c_int32}[field.kind]
+                assert list(numbers) == list((element * len(numbers)).from_address(c_uint64.from_address(at).value))
+                at += 8
                 continue
             tensor = structs.DML_TENSOR_DESC.from_address(c_uint64.from_address(at).value)
             buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(tensor.Desc)

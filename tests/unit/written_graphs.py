@@ -7,6 +7,7 @@ from flatbuffers import number_types
 from serialized_models import INDICES
 
 from opmap.mapping.serialized_graph import ConstantNode, OperatorNode, SerializedGraph, SerializedTensor
+from opmap.operators import OPERATORS
 
 
 def write(graph, attributes=None, *, repeat=1):
@@ -29,7 +30,8 @@ def write_node(builder, node, attributes):
         kind, desc, names = 2, table(builder, bytes([variant]), table(builder, content)), ()
     else:
         if attributes is None:
-            attributes = [(name, 3, struct.pack("<I", value)) for name, value in node.attributes.items()]
+            kinds = {field.name: field.kind for field in spec_of(node).fields}
+            attributes = [(name, *number(kinds[name], value)) for name, value in node.attributes.items()]
         desc = table(
             builder,
             builder.CreateString(node.type),
@@ -88,6 +90,18 @@ def numbers(builder, code, values):
     for value in reversed(values):
         builder.PrependUint32(struct.unpack("<I", struct.pack(f"<{code}", value))[0])
     return builder.EndVector()
+
+
+def spec_of(node):
+    return OPERATORS[node.type.removeprefix("DML_OPERATOR_")].descriptor.spec()
+
+
+def number(kind, value):
+    """Returns the variant and the value of an attribute: a number, or an array of numbers."""
+    code = "i" if kind.startswith("int") else "I"
+    if kind.endswith("s"):
+        return {"I": 7, "i": 8}[code], array(code, *value)
+    return {"I": 3, "i": 5}[code], struct.pack(f"<{code}", value)
 
 
 def array(code, *values):
