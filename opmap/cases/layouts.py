@@ -14,6 +14,7 @@ from ..tensors import Tensor
 from .case import Case
 from .in_variants import MOST_ELEMENTS
 from .values import seed_of
+from .written_once import rows_of
 
 STRIDES, PADDING = "strides", "padding"
 
@@ -92,8 +93,10 @@ def _fits(case: Case) -> bool:
 
 
 def _repeated(desc: OperatorDesc, name: str, source: RandomSource) -> int | None:
-    """Returns the dimension of an input that gets the stride 0; None for two of three inputs, and for outputs."""
+    """Returns the dimension of an input that gets the stride 0; None for two of three inputs, for indices that write, and for outputs."""
     if name not in desc.inputs or source.integer(0, 2):
+        return None
+    if name in desc.index_tensors() and rows_of(desc, name) is not None:
         return None
     # The last dimension of indices may hold a tuple, whose coordinates have limits of their own.
     count = desc.tensors[name].dimension_count - (name in desc.index_tensors())

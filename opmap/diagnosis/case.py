@@ -127,7 +127,8 @@ def is_possible(case: Case) -> bool:
 
 
 def _sizes(case: Case) -> dict[str, tuple[int, ...]]:
-    return {name: tensor.sizes for name, tensor in case.desc.inputs.items()}
+    """Returns the sizes that no formula gives."""
+    return Draft.of(case.desc).sizes
 
 
 def _cut(case: Case) -> Iterator[Case]:

@@ -18,6 +18,7 @@ from ..cases.parameters import allows_pattern
 from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from ..cases.values import INDEX_PATTERNS, Filled, rounds, signed
 from ..cases.variants import PLAIN, VARIANTS
+from ..cases.written_once import must_write_twice, rows_of, written
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick
@@ -134,8 +135,12 @@ class NewCases:
 
     def _valued(self, desc: OperatorDesc, like: Case) -> Case | None:
         """Returns a case of a descriptor. Most have drawn indices. The variant is that of `like`, or another one."""
+        if must_write_twice(desc):
+            return None  # its output has no documented values
         pattern, indices = self._drawn(desc) if self._below(4) else (pick(self.source, INDEX_PATTERNS), {})
-        if not indices and (not allows_pattern(desc, pattern) or (signed(pattern) and _unsigned(desc))):
+        writes_twice = pattern == "dups" and any(rows_of(desc, name) is not None for name in desc.index_tensors())
+        unfit = not allows_pattern(desc, pattern) or writes_twice or (signed(pattern) and _unsigned(desc))
+        if not indices and unfit:
             pattern, indices = self._drawn(desc)
         data = "special" if self._below(12) == 0 else "addr"
         usual = like.layout or like.variant
@@ -173,6 +178,8 @@ class NewCases:
             tensor = desc.tensors[name]
             period = min(_PERIOD * len(bounds), tensor.element_count)
             values = [_drawn_index(source, bounds[i % len(bounds)], drawn) for i in range(period)]
+            if (rows := rows_of(desc, name)) is not None:
+                values, period = written(values, rows, bounds).tolist(), tensor.element_count
             bits = list(to_bits(tensor.data_type, values))
             whole = bits * (tensor.element_count // period) + bits[: tensor.element_count % period]
             tensors[name] = Tensor(tensor.data_type, tensor.sizes, whole)

@@ -66,8 +66,8 @@ class TestMakeExact:
 
     def test_questions_left(self):
         """A condition is not exact if a small budget ended the questions, though no answer contradicts it."""
-        asked = asked_for(PLANTED["high rank"], budget=60)
-        assert (60, 0, False) == (asked.runs, asked.contradicting, asked.exact)
+        asked = asked_for(PLANTED["high rank"], budget=50)
+        assert (50, 0, False) == (asked.runs, asked.contradicting, asked.exact)
 
     @pytest.mark.slow
     def test_no_feature(self):

@@ -13,6 +13,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.features import features
 from opmap.cases.layouts import LAYOUTS, as_stored, in_layout, layout_of
 from opmap.cases.selection import find_case
+from opmap.cases.written_once import must_write_twice, rows_of
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.new_cases import NewCases
 from opmap.diagnosis.sides import whose_fault
@@ -29,6 +30,12 @@ EXAMPLE = "gather/example.2"
 
 
 REPEATED = next(case for case in LAID_OUT if case.layout == "strides" and 0 in case.desc.inputs["InputTensor"].strides)
+
+
+def writes_twice(case):
+    """Returns whether indices write some elements twice: with the pattern `dups`, or because they are too many."""
+    writes = any(rows_of(case.desc, name) is not None for name in case.desc.index_tensors())
+    return writes and (case.index_pattern == "dups" or must_write_twice(case.desc))
 
 
 def stored(case):
@@ -59,7 +66,8 @@ class TestCases:
     def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self):
         for case in LAID_OUT:
             assert () == tuple(case.desc.violations()), case.id
-            assert None not in case.expected, case.id
+            if not writes_twice(case):
+                assert None not in case.expected, case.id
 
     @pytest.mark.slow
     def test_an_id_ends_in_the_name_and_gives_the_same_case(self):

@@ -1,0 +1,1 @@
+BInputTensorJ WwО√–Ѓ,tJж %ƒi÷=UЗЈМ•81ƒCй™ыб
