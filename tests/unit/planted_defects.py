@@ -53,6 +53,11 @@ class Call:
         return self.addresses(self.indices).size
 
 
+def places(array):
+    """Returns the position of each element of an array, in its shape."""
+    return np.arange(array.size).reshape(array.shape)
+
+
 class Defect(Runtime):
     """A backend with one defect. `titles` matches every true sentence about its wrong outputs."""
 
@@ -75,6 +80,32 @@ class Defect(Runtime):
         return self.gathered(
             "GatherND", data, indices, 0, batch_dims, lambda d, i: Runtime().GatherND(d, i, batch_dims)
         )
+
+    def Tile(self, data, repeats):
+        if self.node.name != "Tile":  # it copies indices
+            return np.tile(data, repeats)
+        return self.picked(np.tile(places(data), repeats), data)
+
+    def Slice(self, data, starts, ends, axes, steps):
+        windows = [slice(None)] * data.ndim
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            windows[axis] = slice(start, end if end >= -data.shape[axis] else None, step)
+        return self.picked(places(data)[tuple(windows)], data)
+
+    def ScatterElements(self, data, indices, updates, axis=0):
+        chosen = places(data)
+        np.put_along_axis(chosen, indices.astype(np.int64), data.size + places(updates), axis)
+        return self.picked(chosen, data, updates)
+
+    def ScatterND(self, data, indices, updates):
+        chosen = places(data)
+        chosen[tuple(np.moveaxis(indices.astype(np.int64), -1, 0))] = data.size + places(updates)
+        return self.picked(chosen, data, updates)
+
+    def picked(self, chosen, *tensors):
+        """Returns these elements of all tensors, one after the other, as one Gather."""
+        flat = np.concatenate([tensor.reshape(-1) for tensor in tensors])
+        return self.gathered("Gather", flat, chosen, 0, 0, lambda data, indices: data[indices])
 
     def gathered(self, op, data, indices, axis, batches, gather):
         from_node = any(self.node.input[1] in node.output for node in self.graph.node)
