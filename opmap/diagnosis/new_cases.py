@@ -155,7 +155,7 @@ class NewCases:
             self.source, rounds(desc, data)[: 1 + (self._below(4) == 0) * 8]
         )  # round 0 changes with each address
         if variant in INDEX_PATHS.values():
-            path = variant
+            path = variant = variant if desc.index_tensors() else PLAIN
         else:
             path = PLAIN if variant in LAYOUTS else VARIANTS[variant].base or PLAIN
         id = case_id(desc, pattern if desc.index_tensors() else "", data, path)
