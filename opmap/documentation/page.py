@@ -17,7 +17,7 @@ import msgspec
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from ..pseudocode import Copy, Line, parse_formula, parse_lines
-from ..spec import Field, Pseudocode, Spec, SpecExample, Support, load_spec
+from ..spec import Field, Pseudocode, Rule, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
 from .equivalence import same_lines
@@ -28,9 +28,13 @@ from .prose import Equality, ProseReader
 from .statements import assigned_names, tensors_of
 from .tables import Tables
 from .title import operator_of
+from .wording import holds
 
 _MOST_RANGES = 20
 """The most ranges and bounds that are read. Pages of Microsoft have far fewer."""
+
+_MOST_SHARING = 20
+"""The most examples that share the inputs above them. Each of them holds the lines between."""
 
 _SHORT = 200
 _LABEL = re.compile(r"\s*[^\s:\uff1a][^:\uff1a]{0,20}[:\uff1a]")
@@ -138,6 +142,8 @@ class _Reader:
         self.fields = shipped.fields
         self.pseudocode: Pseudocode | None = None
         self.examples: list[SpecExample] = []
+        self.shared: Block | None = None
+        self.wordings: list[tuple[int, Rule]] = []
         self.equalities: dict[tuple[Equality, str | None], int] = {}
         self.intervals: list[tuple[int, str, str]] = []
         self.bounds: list[tuple[int, str, str]] = []
@@ -230,6 +236,7 @@ class _Reader:
                 self._formula(block)
             case None:
                 if not self._struct(block):
+                    self._wordings(block)
                     self._text(block)
 
     # --- code ---
@@ -295,6 +302,13 @@ class _Reader:
 
     def _example(self, block: Block) -> None:
         example = parsed(block.text)
+        shared = parsed(self.shared.text) if self.shared else None
+        if example and not example.fields and not {*example.tensors} & {*self.shipped.field_names("output")}:
+            if self.shared is None and not self.examples:  # an input of all examples, which follow
+                self.shared = block
+                return
+        elif example and shared and self.shared and not {*shared.tensors} & {*example.tensors}:
+            block = _behind(self.shared, block) if len(self.examples) < _MOST_SHARING else block
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
         used_ids = {example.id for example in self.examples}
         title = re.sub(r"\s+", " ", self.prose.plain(self.title.text)).strip() if self.title else ""
@@ -313,6 +327,19 @@ class _Reader:
             self.places[f"example {id} title"] = self.title.line
         if typed:
             self.section, self.title = None, None
+
+    def _wordings(self, block: Block) -> None:
+        """Reads the rules that a block of code states in the words of an erratum, not as a formula."""
+        for erratum in self.shipped.errata:
+            if erratum.sentence is None or erratum.subject not in {rule.id for rule in self.shipped.rules}:
+                continue
+            for line, text in enumerate(block.text.split("\n"), block.line):
+                for spec, wording in (
+                    (self.shipped, erratum.sentence.printed),
+                    (self.shipped.corrected, erratum.sentence.corrected),
+                ):
+                    if holds(text, 0, len(text), wording):
+                        self.wordings.append((line, spec.rule(erratum.subject)))
 
     def _struct(self, block: Block) -> bool:
         """Reads `struct DML_…_OPERATOR_DESC { … };`. Returns whether the block is this struct."""
@@ -349,6 +376,8 @@ class _Reader:
             rules.add_bound(line, tensor, expression)
         for line, text in self.formulas[:_MOST_RANGES]:
             rules.add_formula(line, text)
+        for line, rule in self.wordings[:_MOST_RANGES]:
+            rules.add_wording(line, rule)
         support = [
             Support(feature_level=level, line=self.tables.places[f"support {level}"], tensors=tensors)
             for level, tensors in self.tables.supported.items()
@@ -364,6 +393,12 @@ class _Reader:
             "incomplete": tuple(sorted(self.tables.incomplete)),
         }
         return PageSpec(**facts)
+
+
+def _behind(shared: Block, block: Block) -> Block:
+    """Returns a block of both texts, with as many line ends between them that every line keeps its number."""
+    lines = block.line - shared.line - shared.text.count("\n")
+    return replace(shared, text=shared.text + "\n" * lines + block.text)
 
 
 def _try(parse: Callable[[str], _Parsed], text: str) -> _Parsed | None:

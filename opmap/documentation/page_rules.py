@@ -81,6 +81,10 @@ class PageRules:
                 if rule.check != "support" and name in assigned_names(parse_formula(rule.check)) and "." in name:
                     self._assign(rule.id, line, text)
 
+    def add_wording(self, line: int, rule: Rule) -> None:
+        """Adds a shipped rule that the page states in words of its own."""
+        self._assign(rule.id, line, rule.check)
+
     def result(self) -> tuple[Rule, ...]:
         """Returns all rules, the shipped ones first. Call it once, after all statements were added."""
         for line, left, right in self._unassigned:

@@ -159,7 +159,7 @@ class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of the page, and the corrected words. Those of a rule stand as prose, with Markdown marks. One line each."""
+    """Words of the page, and the corrected words, on as many lines. Those of a rule stand as prose, with Markdown marks, on one line."""
 
     printed: str
     corrected: str
@@ -193,7 +193,7 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def adds_lines(self) -> bool:
         """Whether the corrected text has more lines than the printed one."""
-        return any("\n" in wording.corrected for wording in self.wordings)
+        return any(wording.corrected.count("\n") > wording.printed.count("\n") for wording in self.wordings)
 
     def correct(self, text: str) -> str:
         """Returns a text of the subject, corrected. Raises ValueError if it does not hold each of the printed texts."""

@@ -21,6 +21,8 @@ ENGLISH = {
     "gather_nd1": "GATHER_ND1",
     "scatter": "SCATTER",
     "scatter_nd": "SCATTER_ND",
+    "slice1": "SLICE1",
+    "tile": "TILE",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

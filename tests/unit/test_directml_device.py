@@ -11,7 +11,7 @@ import pytest
 
 from opmap.cases.catalogue import example_descriptor
 from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
-from opmap.cases.written_once import rows_of
+from opmap.cases.written_once import must_write_twice, rows_of
 from opmap.descriptors import TensorDesc
 from opmap.engines.directml.arena import Arena
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
@@ -103,6 +103,8 @@ class TestDescriptors:
     def test_strides_gaps_offsets_and_larger_sizes(self, place, operator, graph):
         for number in range(60):
             desc, case = drawn(operator, number, data_types(operator), index_types(operator))
+            if must_write_twice(desc):
+                continue  # its values are not documented
             desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
             flags = number % 8
             got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)

