@@ -4,9 +4,12 @@ Each English page stands for the page as Microsoft published it; the others are 
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from html import unescape
 from pathlib import Path
 
+import pytest
+from _pytest.mark.structures import ParameterSet
 from markdown_it import MarkdownIt
 
 from opmap.documentation import Finding, findings_of, read_page
@@ -134,6 +137,28 @@ def with_code_on_lines(text: str) -> str:
 
 FORMS = (without_blank_lines, as_html, as_copied, from_search_engine, with_code_on_lines)
 """Changes of a page's form that lose nothing."""
+
+
+COPIED_GAPS = {
+    "slice1": "without a fence, a loop and a formula of a name that is no field are not told from prose",
+    "tile": "it names one tensor twice, and without a fence a name that comes again starts another example",
+}
+"""English page -> why opmap does not read it whole as copied text. Known gaps."""
+
+
+def in_forms(names: Iterable[str], gaps: Mapping[str, str] = COPIED_GAPS) -> list[ParameterSet]:
+    """Each page in each form, as test parameters. A known gap must fail."""
+    return [
+        pytest.param(name, form, marks=gap(name, gaps) if form not in FORMS[:2] else (), id=f"{name}-{form.__name__}")
+        for name in names
+        for form in FORMS
+    ]
+
+
+def gap(name: str, gaps: Mapping[str, str] = COPIED_GAPS) -> tuple[pytest.MarkDecorator, ...]:
+    """The mark of a page that has a known gap."""
+    reason = gaps.get(name.split(".")[0])
+    return (pytest.mark.xfail(reason=reason, strict=True),) if reason else ()
 
 
 def review_page(text: str, name: str) -> tuple[Finding, ...]:

@@ -98,7 +98,8 @@ class TestThePages:
         assert [t.tensors for t in spec.support] == [t.tensors for t in shipped.support]
         assert [facts(e) for e in spec.examples] == [facts(e) for e in shipped.examples]
         assert [e.title for e in spec.examples] == [e.title for e in shipped.examples]
-        assert (spec.pseudocode.line, spec.lines) == (shipped.pseudocode.line, shipped.lines)
+        line = 0 if shipped.pseudocode.derived else shipped.pseudocode.line
+        assert (spec.pseudocode.line, spec.lines) == (line, shipped.lines)
         assert [(s.feature_level, s.line) for s in spec.support] == [(s.feature_level, s.line) for s in shipped.support]
 
     def test_messages_say_what_follows_from_what(self):
