@@ -9,7 +9,7 @@ from documentation_pages import ENGLISH, PAGES, RIGHT, WRONG, page, replaced, re
 
 from opmap.documentation import Finding, contradictions, differences, read_page
 from opmap.documentation.equivalence import same_formula
-from opmap.documentation.examples import facts
+from opmap.documentation.examples import facts, parsed
 from opmap.documentation.page import PageSpec
 from opmap.spec import all_specs, load_spec
 
@@ -352,3 +352,41 @@ class TestPlantedChanges:
         """A member that is missing in the struct."""
         text = replaced(page("gather_nd.pt-BR.md"), ("  UINT                  InputDimensionCount;\n", ""))
         assert ["field InputDimensionCount"] == [f.subject for f in new(text, page("gather_nd.pt-BR.md"))]
+
+
+class TestArrays:
+    """What the pages about arrays of numbers need."""
+
+    @pytest.mark.parametrize(
+        ("values", "reads"),
+        [("[[1,2]\n [3,4]]", True), ("[[1,2] \n [3,4]\n]", True), ("[[1,2] [3,4]]", False), ("[[1 2],[3,4]]", False)],
+    )
+    def test_rows_without_commas(self, values, reads):
+        """A line end may stand for the comma between two rows, and for no other one."""
+        text = f"InputTensor: (Sizes:{{2,2}}, DataType:UINT32)\n{values}"
+        assert reads == (parsed(text) is not None)
+
+    def test_a_shared_input(self):
+        """A fact of the input above all examples is found in each of them, on its own line."""
+        text = replaced(page("slice1"), (" [13, 14, 15, 16]]]]", " [13, 14, 15, 17]]]]"))
+        found = {(f.subject, f.line) for f in new(text, page("slice1")) if f.kind == "difference"}
+        assert {("example 1", 123), ("example 2", 123)} == found
+
+    def test_its_own_lines(self):
+        """A fact of an example below a shared input is found on its own line."""
+        text = replaced(page("slice1"), ("[[[[14, 16],", "[[[[14, 15],"))
+        found = {(f.subject, f.line) for f in new(text, page("slice1")) if f.kind == "difference"}
+        assert {("example 2", 154)} == found
+
+    @pytest.mark.parametrize("wrong", ["InputWindowSizes = {1, 1, 4}", "InputWindowSizes = {1, 1, 5, 3}"])
+    def test_a_wrong_array(self, wrong):
+        """The rule about the array is broken, and the shipped spec has other numbers."""
+        text = page("slice1").replace("InputWindowSizes   = {1, 1, 4, 3}", wrong, 1)
+        found = new(text, page("slice1"))
+        assert {"contradiction", "difference"} == {f.kind for f in found}
+        assert {"example 1"} == {f.subject for f in found}
+
+    def test_the_loop(self):
+        """Another line of the pseudocode is a difference, and gives other values."""
+        text = replaced(page("slice1"), ("if InputWindowStrides[i] < 0", "if InputWindowStrides[i] > 0"))
+        assert {"pseudocode", "example 1", "example 2"} == {f.subject for f in new(text, page("slice1"))}
