@@ -227,6 +227,11 @@ class _Run:
             value = self.fields.get(name, 0)
             if isinstance(value, int) and value >= 2**32:
                 yield self._found("reading", name, f"{name} must be a UINT, got {self.fields[name]}")
+        for field in (f for f in self.shipped.fields if f.is_array and f.name in self.fields):
+            value, (least, highest) = self.fields[field.name], field.limits
+            if not isinstance(value, tuple) or not all(least <= n <= highest for n in value):
+                message = f"{field.name} must be numbers from {least} to {highest}, got {value}"
+                yield self._found("reading", field.name, message)
         for name, tensor in self.parsed.tensors.items():
             if not low <= len(tensor.sizes) <= high or not all(1 <= size < 2**32 for size in tensor.sizes):
                 wanted = f"{low} to {high} sizes of at least 1"

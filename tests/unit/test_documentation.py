@@ -386,6 +386,14 @@ class TestArrays:
         assert {"contradiction", "difference"} == {f.kind for f in found}
         assert {"example 1"} == {f.subject for f in found}
 
+    @pytest.mark.parametrize("wrong", ["2", "{1, 1, 2147483648, 2}", "{1, 1, 2, -2147483649}"])
+    def test_numbers_that_the_type_does_not_hold(self, wrong):
+        """An array has numbers of its type, and is not one number."""
+        text = replaced(page("slice1"), ("InputWindowStrides = {1, 1, 2, 2}", f"InputWindowStrides = {wrong}"))
+        (found,) = [f for f in new(text, page("slice1")) if f.kind == "contradiction"]
+        assert ("example 1", 131) == (found.subject, found.line)
+        assert "InputWindowStrides must be numbers from -2147483648 to 2147483647, got" in found.message
+
     def test_the_loop(self):
         """Another line of the pseudocode is a difference, and gives other values."""
         text = replaced(page("slice1"), ("if InputWindowStrides[i] < 0", "if InputWindowStrides[i] > 0"))
