@@ -64,13 +64,22 @@ def checked(capsys, *words, provider="cpu"):
 def node_tests():
     """ONNX's own node tests of the operators, by name."""
     from onnx.backend.test.case import node
-    from onnx.backend.test.case.node import gather, gatherelements, gathernd  # noqa: F401  # they add their tests
+    from onnx.backend.test.case.node import (  # noqa: F401  # they add their tests
+        gather,
+        gatherelements,
+        gathernd,
+        scatterelements,
+        scatternd,
+        slice,
+        tile,
+    )
 
-    return {test.name: test for test in node._NodeTestCases if test.name.startswith("test_gather")}
+    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile")
+    return {test.name: test for test in node._NodeTestCases if test.name.startswith(prefixes)}
 
 
 class TestOnnxNodeTests:
-    """ONNX's ten node tests come in as folders and pass."""
+    """ONNX's node tests come in as folders and pass."""
 
     @pytest.mark.parametrize(
         "name",
@@ -78,6 +87,13 @@ class TestOnnxNodeTests:
         + [
             *(f"test_gather_elements_{n}" for n in ("0", "1", "negative_indices")),
             *(f"test_gathernd_example_{n}" for n in ("int32", "float32", "int32_batch_dim1")),
+            *(f"test_scatter_elements_with_{n}" for n in ("axis", "negative_indices")),
+            *(f"test_slice{n}" for n in ("", "_neg", "_end_out_of_bounds", "_default_axes", "_default_steps")),
+            *(f"test_slice{n}" for n in ("_neg_steps", "_negative_axes")),
+            "test_scatter_elements_without_axis",
+            "test_scatternd",
+            "test_tile",
+            "test_tile_precomputed",
         ],
     )
     def test_passes(self, name, tmp_path, capsys):
@@ -170,6 +186,15 @@ class TestDescriptor:
         _, (record,) = checked(capsys, folder)
         assert "not-run" == record["verdict"]
         assert "GATHER_ELEMENTS.C" in record["message"]
+
+    def test_no_element(self, tmp_path, capsys):
+        """DirectML has no empty tensors: a Slice that copies nothing is not judged."""
+        ends = [numpy_helper.from_array(np.array([3], np.int64), name) for name in ("starts", "ends")]
+        node = helper.make_node("Slice", ["x", "starts", "ends"], ["y"])
+        values = [value("x", 1, X.shape)], [value("y", 1, None)]
+        _, (record,) = checked(capsys, write(tmp_path / "m", [node], *values, ends, (X,)))
+        assert "not-run" == record["verdict"]
+        assert "OutputTensor.Sizes[0] must be 1 to 4294967295, got 0 (TENSOR.C2)" in record["message"]
 
 
 class TestOddOneOut:

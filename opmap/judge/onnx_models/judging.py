@@ -129,8 +129,9 @@ class _NodeJudge:
         if not any(name in values for name in self.node.inputs):
             return case
         arrays = [values[name] if name in values else self._own_array(name) for name in self.node.inputs]
+        constants = {name: self._own_array(value) for name, value in self.node.constants.items()}
         try:
-            desc = descriptor(self.node, arrays, feature_level=self.judge.feature_level)
+            desc = descriptor(self.node, arrays, constants, feature_level=self.judge.feature_level)
         except InputError:  # the provider computed an input of another type or size: the output will be wrong too
             return case
         return replace(case_of(self.given, self.node, desc, arrays, case.variant), id=case.id)

@@ -78,7 +78,7 @@ def node_cases(
 def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str) -> ResolvedModel:
     given = with_branches(given, partial(_condition, data, cpu))
     nodes = find_nodes(given)
-    wanted = {name for node in nodes for name in node.inputs}
+    wanted = {name for node in nodes for name in (*node.inputs, *node.constants.values())}
     known_arrays = known_values(given, data.inputs, wanted)
     computed: dict[str, np.ndarray] = {}
     problem = ""
@@ -94,7 +94,7 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
     constants, values, cases = constant_values(given), {**computed, **known_arrays}, []
     visible_names = exact_values(given) | seen_values(given)
     for node in nodes:
-        unknown = [name for name in node.inputs if name not in values]
+        unknown = [name for name in (*node.inputs, *node.constants.values()) if name not in values]
         unseen = [name for name in node.inputs if name not in visible_names]
         try:
             if node.reason:
@@ -104,7 +104,8 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
             if unseen:
                 raise InputError(f"its input {unseen[0]} is computed in a branch, where its values cannot be seen")
             arrays = [values[name] for name in node.inputs]
-            desc = descriptor(node, arrays, feature_level=feature_level)
+            further = {name: values[value] for name, value in node.constants.items()}
+            desc = descriptor(node, arrays, further, feature_level=feature_level)
             cases.append(NodeCase(node, case_of(given, node, desc, arrays, _variant(node, constants))))
         except InputError as error:
             cases.append(NodeCase(node, reason=error.message))
@@ -158,7 +159,7 @@ def _generated(given: GivenModel, cpu: CpuValues, feature_level: str) -> DataSet
         data = _plain_data(given, [entry.node for entry in resolved.cases])
         resolved = _resolved(given, data, cpu, feature_level)
     feeds = dict(data.inputs)
-    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case]
+    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case and entry.case.desc.index_bounds]
     for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
         filled = fill(case.desc, node.label, "mix", "addr")
         for number, name in enumerate(case.desc.inputs):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -58,7 +59,8 @@ _EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.Te
 class GivenNode:
     """A node of one of our operators.
 
-    `label` is its name, or its output's if it has no name of its own. `reason` says why it cannot be judged.
+    `label` is its name, or its output's if it has no name of its own. `reason` says why it cannot be judged. `inputs` are the
+    tensors, `constants` the further inputs by their ONNX names.
     """
 
     label: str
@@ -68,6 +70,7 @@ class GivenNode:
     output: str = ""
     attributes: Mapping[str, int] | None = None
     reason: str | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_nodes(given: GivenModel) -> list[GivenNode]:
@@ -106,10 +109,13 @@ def seen_values(given: GivenModel) -> set[str]:
 
 def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None:
     """Returns why a node of the main graph cannot be judged, or None."""
-    inputs = len(OPERATORS[OPERATOR_NODES[node.op_type]].descriptor.spec().field_names("input"))
+    operator = OPERATORS[OPERATOR_NODES[node.op_type]]
+    inputs, further = len(operator.descriptor.spec().field_names("input")), operator.constant_inputs
+    tensors = [name for i, name in enumerate(node.input) if i not in further]
     wrong = [a.name for a in node.attribute if a.ref_attr_name or not (_is_number(a) or _is_default(node.op_type, a))]
-    if len(node.input) != inputs or len(node.output) != 1 or "" in (*node.input, *node.output):
-        return f"{node.op_type} must have {inputs} inputs and 1 output, got {len(node.input)} and {len(node.output)}"
+    if len(tensors) != inputs or len(node.output) != 1 or "" in (*tensors, *node.output):
+        wanted = f"{inputs} to {inputs + len(further)}" if further else str(inputs)
+        return f"{node.op_type} must have {wanted} inputs and 1 output, got {len(node.input)} and {len(node.output)}"
     if wrong:
         return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
     if node.output[0] not in visible_names:
@@ -136,19 +142,26 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
     attributes = {a.name: a.i for a in node.attribute if _is_number(a)}
-    return GivenNode(label, operator, node.op_type, list(node.input), node.output[0], attributes)
+    further = OPERATORS[OPERATOR_NODES[node.op_type]].constant_inputs
+    tensors = [name for i, name in enumerate(node.input) if i not in further]
+    constants = {further[i]: name for i, name in enumerate(node.input) if i in further and name}
+    return GivenNode(label, operator, node.op_type, tensors, node.output[0], attributes, constants=constants)
 
 
 # --- descriptors ---
 
 
-def descriptor(node: GivenNode, arrays: Sequence[np.ndarray], *, feature_level: str) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a node with these inputs.
+def descriptor(
+    node: GivenNode, arrays: Sequence[np.ndarray], constants: Mapping[str, np.ndarray], *, feature_level: str
+) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a node with these inputs, and these constant inputs.
 
     Raises InputError, which says why, if there is no such descriptor, or if its documentation does not allow it.
     """
     inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
-    attributes, rank = dict(node.attributes or {}), inputs[0].dimension_count
+    attributes: dict[str, Any] = dict(node.attributes or {})
+    attributes |= {name: tuple(int(value) for value in array.ravel()) for name, array in constants.items()}
+    rank = inputs[0].dimension_count
     axis = attributes.get("axis", 0)
     if not -rank <= axis < max(rank, 1):
         raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
