@@ -8,26 +8,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..descriptors import OperatorDesc, TensorDesc
+from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..tensors import DataType
 from . import size_classes
 from .contract import Lowering, Operator, Substitution
 from .expansions import each_dimension
 
+FEWEST = 4
+"""The DirectML EP pads the tensors of a Tile node to this many dimensions."""
+
 
 def lower(desc: OperatorDesc) -> Lowering:
-    """Returns the Tile node with the descriptor's own sizes. The EP leaves out the dimensions of the output that are 1."""
-    ones = desc.output_tensor.sizes.count(1)
-    left = max(desc.output_tensor.dimension_count - ones, 1)
-    detail = f"DimensionCount {desc.output_tensor.dimension_count} -> {left}, the EP leaves out sizes of 1"
+    """Returns the Tile node with the descriptor's own sizes."""
+    sizes, repeats = _arranged(desc.input_tensor.sizes, desc.repeats)
+    count = len(desc.repeats)
+    detail = "sizes of 1 in the output are left out, and leading ones added"
+    kind, detail = (
+        ("dimension-count", f"DimensionCount {count} -> {len(sizes)}, {detail}")
+        if len(sizes) != count
+        else ("ones", detail)
+    )
+    same = (sizes, repeats) == (desc.input_tensor.sizes, desc.repeats)
     return Lowering(
         op_type="Tile",
         attributes={},
         shapes={"InputTensor": desc.input_tensor.sizes},
         output_shape=desc.output_tensor.sizes,
         constants={"repeats": desc.repeats},
-        substitutions=(Substitution("dimension-count", detail),) if left < desc.output_tensor.dimension_count else (),
+        substitutions=() if same else (Substitution(kind, detail),),
     )
+
+
+def _arranged(sizes: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns sizes and numbers of copies as the EP arranges them: only those of an output larger than 1, padded."""
+    kept = [(size, n) for size, n in zip(sizes, repeats, strict=True) if size * n > 1]
+    count = max(len(kept), FEWEST)
+    return pad(tuple(size for size, _ in kept), count), pad(tuple(n for _, n in kept), count)
 
 
 def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
@@ -35,14 +51,10 @@ def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTile.cpp, DmlOperatorTile.
     """
-    dimensions = [(size, n) for size, n in zip(data.sizes, attributes["repeats"], strict=True) if size * n > 1] or [
-        (1, 1)
-    ]
-    sizes, repeats = zip(*dimensions, strict=True)
-    output = tuple(size * n for size, n in dimensions)
+    sizes, repeats = _arranged(data.sizes, attributes["repeats"])
     return OPERATOR.descriptor(
         input_tensor=TensorDesc(data.data_type, sizes),
-        output_tensor=TensorDesc(data.data_type, output),
+        output_tensor=TensorDesc(data.data_type, tuple(size * n for size, n in zip(sizes, repeats, strict=True))),
         repeats_count=len(repeats),
         repeats=repeats,
     )

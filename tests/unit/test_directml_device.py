@@ -105,6 +105,8 @@ class TestDescriptors:
             desc, case = drawn(operator, number, data_types(operator), index_types(operator))
             if must_write_twice(desc):
                 continue  # its values are not documented
+            if operator == "SLICE1" and OPERATORS[operator].classify(desc)["reach"] == "fewer":
+                continue  # DirectML.dll copies other elements then: manual page limits
             desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
             flags = number % 8
             got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)

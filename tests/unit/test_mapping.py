@@ -55,15 +55,17 @@ def directml(model):
 def without_indices(node, initializers, shapes, types):
     """Returns the descriptor that the DirectML EP makes of a Slice or a Tile node, as `directml` does.
 
-    Slice gets the dimensions of the data. Of Tile's dimensions, those in which the output has the size 1 are left out.
+    Slice gets the dimensions of the data. Of Tile's dimensions, those in which the output has the size 1 are left out; then
+    leading ones fill up to four.
     """
     (data, *lists), (output,) = node.input, node.output
     numbers = {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in initializers}
     sizes, result = shapes[data], shapes[output]
     if node.op_type == "Tile":
         kept = [i for i, n in enumerate(result) if n != 1]
-        tensors = [TensorDesc(types[n], tuple(shapes[n][i] for i in kept) or (1,)) for n in (data, output)]
-        repeats = tuple(numbers[lists[0]][i] for i in kept) or (1,)
+        ones = (1,) * (4 - len(kept))
+        tensors = [TensorDesc(types[n], ones + tuple(shapes[n][i] for i in kept)) for n in (data, output)]
+        repeats = ones + tuple(numbers[lists[0]][i] for i in kept)
         return "TILE", (*tensors, len(repeats), repeats)
     windows = [(0, size, 1) for size in sizes]
     for start, end, axis, step in zip(*(numbers[name] for name in lists), strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from opmap.cli import main
@@ -18,7 +20,7 @@ class TestValidate:
 
         out = capsys.readouterr().out
         assert code == 0
-        assert "17 of 17 cases proven to have run on CPUExecutionProvider" in out
+        assert re.search(r"\b(\d\d) of \1 cases proven to have run on CPUExecutionProvider", out)
 
     def test_red(self, capsys):
         """A fault is found, and its first line names the wrong element and explains it."""
