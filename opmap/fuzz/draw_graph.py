@@ -65,7 +65,11 @@ class _GraphDrawing:
         self.nodes: list[Node] = []
         self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
-        self.operators: list[Operator] = [o for o in OPERATORS.values() if o.lower and o.emit]
+        self.operators: list[Operator] = [
+            o
+            for o in OPERATORS.values()
+            if o.lower and o.emit and not o.constant_inputs  # nodes have tensors only
+        ]
 
     def graph(self) -> Graph:
         """Returns the drawn graph. Raises Invalid if what was drawn does not fit."""
