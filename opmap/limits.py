@@ -21,6 +21,9 @@ MAX_PAGE_CODE = 20_000
 MAX_PAGE_DIGITS = 100
 """The most digits of a number in the code of a documentation page."""
 
+MAX_TENSORS = 256
+"""The most tensors in an array of a descriptor."""
+
 MAX_NESTING = 64
 """The deepest nesting of brackets in a JSON or TOML file."""
 

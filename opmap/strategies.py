@@ -247,8 +247,9 @@ def _cases(draw: st.DrawFn, descs: st.SearchStrategy[OperatorDesc]) -> Case:
 @st.composite
 def _member_changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
     """Returns the descriptor with one member changed; the result may still be valid."""
-    member = draw(st.sampled_from(list(desc.members().values())))
-    value = getattr(desc, member)
+    names = [name for name in (*desc.members(), *desc.tensors) if name not in desc.spec().arrays]
+    name = draw(st.sampled_from(list(dict.fromkeys(names))))
+    value, member = {**desc.numbers, **desc.tensors}[name], desc.members().get(name, "")
     if isinstance(value, tuple):
         at, number = draw(st.integers(0, len(value) - 1)), draw(st.integers(-10, 10) | st.integers(-(2**33), 2**33))
         return desc.replace(**{member: (*value[:at], number, *value[at + 1 :])})
@@ -269,4 +270,4 @@ def _member_changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
             changed = dataclasses.replace(value, total_tensor_size_in_bytes=size)
         case "alignment":
             changed = dataclasses.replace(value, guaranteed_base_offset_alignment=draw(st.integers(1, 64)))
-    return desc.replace(**{member: changed})
+    return desc.with_tensors({name: changed})

@@ -16,7 +16,7 @@ from .errors import InputError, shown
 
 
 class DataType(enum.Enum):
-    """DML_TENSOR_DATA_TYPE, the types that the operators use.
+    """DML_TENSOR_DATA_TYPE, the types that the operators use; and BOOL, an ONNX type for which DirectML has UINT8.
 
     `number` is DirectML's, `size` the bytes per element, `kind` the kind of number, `code` the letter of Python's struct
     and array modules.
@@ -33,6 +33,7 @@ class DataType(enum.Enum):
     FLOAT64 = (9, 8, "float", "d")
     UINT64 = (10, 8, "unsigned", "Q")
     INT64 = (11, 8, "signed", "q")
+    BOOL = (0, 1, "unsigned", "B")
 
     def __init__(self, number: int, size: int, kind: Literal["float", "signed", "unsigned"], code: str):
         self.number, self.size, self.kind, self.code = number, size, kind, code
@@ -47,9 +48,12 @@ class DataType(enum.Enum):
     @property
     def limits(self) -> tuple[int, int]:
         """The lowest and the highest value of an integer type."""
-        width = self.size * 8
+        width = self.size * 8 if self.number else 1
         return (-(1 << width - 1), (1 << width - 1) - 1) if self.kind == "signed" else (0, (1 << width) - 1)
 
+
+DIRECTML_TYPES = tuple(data_type for data_type in DataType if data_type.number)
+"""The data types of DirectML: all but BOOL."""
 
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 

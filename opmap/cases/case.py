@@ -82,7 +82,7 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
     if variant != PLAIN:
         pattern = f"{pattern}.{variant}"
     indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
-    first = desc.tensors[desc.data_tensors()[0]]
+    first = desc.first_data
     shape = shape_word(first.dimension_count, desc.short_names(), desc.numbers)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern or '-'}/{data}"
     content = f"[{_encoded(desc)}, {_json(pattern)}, {_json(data)}]"
@@ -105,12 +105,7 @@ def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping
 
     A number without a short name is left out.
     """
-    return f"d{dimensions}" + "".join(f".{short}{_word(numbers[name])}" for name, short in short_names.items() if short)
-
-
-def _word(number: int | tuple[int, ...]) -> str:
-    """Returns a number as a part of a case id; the numbers of an array are joined by `_`."""
-    return "_".join(map(str, number)) if isinstance(number, tuple) else str(number)
+    return f"d{dimensions}" + "".join(f".{short}{numbers[name]}" for name, short in short_names.items() if short)
 
 
 class CaseIds:
@@ -124,10 +119,15 @@ class CaseIds:
         words = (id.split("/") for id in self.left)
         self._beginnings = {"/".join(parts[:count]) for parts in words for count in range(1, len(parts))}
         self._beginnings |= {beginning.split(".")[0] for beginning in self._beginnings}
+        self._generated = {id.split("/")[0] for id in self.left if id_parts(id)}
 
     def may_begin(self, *words: str) -> bool:
         """Returns whether a wanted id begins so: with an operator, a data type, and a shape or its dimension count."""
         return "/".join(words).lower() in self._beginnings
+
+    def may_be_generated(self, operator: str) -> bool:
+        """Returns whether a wanted id has the form of an operator's generated cases: any but its examples."""
+        return operator.lower() in self._generated
 
     def take(self, case: Case) -> bool:
         """Marks the id of the case as found. Returns whether it was wanted and not found before."""
@@ -159,9 +159,9 @@ def id_parts(id: str) -> dict[str, str]:
 def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
     """Returns the same descriptor with other data types: one for all index tensors, one for all other tensors."""
     indices: Collection[str] = desc.index_tensors()
-    changed = {
-        attribute: dataclasses.replace(desc.tensors[name], data_type=index_type if name in indices else data_type)
-        for name, attribute in desc.members().items()
-        if name in desc.tensors
-    }
-    return desc.replace(**changed)
+    return desc.with_tensors(
+        {
+            name: dataclasses.replace(tensor, data_type=index_type if name in indices else data_type)
+            for name, tensor in desc.tensors.items()
+        }
+    )

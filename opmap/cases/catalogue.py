@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
@@ -19,20 +19,22 @@ from .covering_arrays import arrays, has_arrays
 from .in_variants import accepts, in_variants, split_id
 from .layouts import LAYOUTS, in_layout, layout_of, split_layout
 from .parameters import (
-    WIDTHS,
     allows_pattern,
     cases_in,
     cases_with,
     is_large,
+    possible_patterns,
     possible_values,
+    widths,
 )
-from .random_cases import Row, chosen_numbers, draw_any, drawn_case
+from .random_cases import Row, chosen_numbers, draw_any, drawn_case, drawn_words, index_types
 from .values import (
     DATA_PATTERNS,
-    INDEX_PATTERNS,
+    FAR,
     MODEL_PATTERNS,
     Filled,
     allows,
+    index_patterns,
     seed_of,
     signed,
 )
@@ -71,7 +73,12 @@ def catalogue(
             for case in part(operator, None):
                 if case.id not in seen_ids:
                     seen_ids.add(case.id)
-                    if pooled and part not in _WITHOUT_VARIANTS and not is_large(case.desc):
+                    if (
+                        pooled
+                        and part not in _WITHOUT_VARIANTS
+                        and case.index_pattern != FAR
+                        and not is_large(case.desc)
+                    ):
                         pools[operator.name].append(case)
                     yield case
                     layout = layout_of(case) if layouts else None
@@ -148,12 +155,14 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     second one with another index type, if it has indices. If a provider caches a kernel or a result under an incomplete key, the second
     case gets the output of the first.
     """
-    if wanted is not None and not wanted.may_begin(operator.name):
+    if wanted is not None and not wanted.may_be_generated(operator.name):
         return
     groups: dict[object, list[OperatorDesc]] = {}
     for desc in operator.descriptors(2, 2):
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
+    types = operator.descriptor.spec().usual_index_types
+    other_type = DataType[types[-1]] if types else DataType.INT32
     pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
     for name in operator.descriptor.short_names():
         for first, second in pairs:
@@ -164,14 +173,13 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
             origins = [case.desc.origins(case.tensors) for case in cases]
             if origins[0] != origins[1] and len(set(origins[0])) > 1:
                 yield from cases
-                yield generated(retyped(second, second.output.data_type, DataType.INT32), pattern, "addr")
+                yield generated(retyped(second, second.output.data_type, other_type), pattern, "addr")
                 break
     for desc in operator.descriptors(1, 3):
         bounds = desc.index_bounds
         if bounds and all(n == 1 and prod(bounds[name]) == 3 for name, n in desc.index_counts.items()):
-            for pattern in INDEX_PATTERNS:
-                if allows(pattern, 1, 3):
-                    yield generated(desc, pattern, "addr")
+            for pattern in possible_patterns(desc, desc.tensors[desc.index_tensors()[0]].data_type):
+                yield generated(desc, pattern, "addr")
             break
 
 
@@ -188,8 +196,9 @@ def _other_values(desc: OperatorDesc, choice: Mapping[str, str]) -> Iterator[Cas
         yield from cases_in(desc, {**choice, "data_pattern": data})
     if "index_pattern" not in choice:
         return
-    own_position, patterns_used = INDEX_PATTERNS.index(choice["index_pattern"]), 0
-    for pattern in INDEX_PATTERNS[own_position + 1 :] + INDEX_PATTERNS[:own_position]:
+    patterns, patterns_used = index_patterns(desc.spec()), 0
+    own_position = patterns.index(choice["index_pattern"])
+    for pattern in patterns[own_position + 1 :] + patterns[:own_position]:
         cases = cases_in(desc, {**choice, "index_pattern": pattern})
         yield from cases
         patterns_used += bool(cases)
@@ -200,10 +209,10 @@ def _other_values(desc: OperatorDesc, choice: Mapping[str, str]) -> Iterator[Cas
 def _random(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
     name = operator.name
-    if wanted is not None and not wanted.may_begin(name):
+    if wanted is not None and not wanted.may_be_generated(name):
         return
     source = SeededSource(seed_of(name))
-    forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, INDEX_PATTERNS))
+    forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, index_patterns(operator.descriptor.spec())))
     for _ in range(RANDOM):
         desc = draw_any(source, name, RANDOM_ELEMENTS)
         indices = desc.index_tensors()
@@ -216,9 +225,12 @@ def _random(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
 
 def _drawn(operator: Operator, wanted: CaseIds | None, *, tier: Tier) -> Iterator[Case]:
     """Gives random cases with sizes and combinations of features that the other parts of a tier lack."""
-    if wanted is None or wanted.may_begin(operator.name):
-        for number in chosen_numbers(tier, operator.name):
-            yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
+    name = operator.name
+    if wanted is None or wanted.may_be_generated(name):
+        for number in chosen_numbers(tier, name):
+            seed = seed_of(f"{name}/{number}")
+            if wanted is None or wanted.may_begin(name, *drawn_words(name, seed)):
+                yield drawn_case(name, seed)
 
 
 def large(operator: Operator, wanted: CaseIds | None = None) -> Iterator[Case]:
@@ -235,27 +247,35 @@ def _world(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     All data widths of one descriptor share them.
     """
     descriptor = operator.descriptor
-    first = descriptor.data_tensors()[0]
+    if wanted is not None and not wanted.may_be_generated(operator.name):
+        return
+    forms = _world_forms(descriptor.spec())
     for i, (sizes, numbers) in enumerate(operator.world(*descriptor.spec().world)):
-        data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
-        shape = shape_word(len(sizes[first]), descriptor.short_names(), numbers)
-        widths = [t for t in WIDTHS if wanted is None or wanted.may_begin(operator.name, t.name, shape)]
-        if not widths:
+        data = DATA_PATTERNS[i // len(forms) % len(DATA_PATTERNS)]
+        shape = shape_word(len(next(iter(sizes.values()))), descriptor.short_names(), numbers)
+        wanted_widths = [
+            t for t in widths(operator) if wanted is None or wanted.may_begin(operator.name, t.name, shape)
+        ]
+        if not wanted_widths:
             continue
         desc = complete_sizes(descriptor, sizes, numbers)
-        index_type, pattern = next(form for form in _world_forms_from(i) if allows_pattern(desc, form[1]))
+        index_type, pattern = next(form for form in _from(forms, i) if allows_pattern(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
-        for data_type in widths:
+        for data_type in wanted_widths:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, data)
 
 
-_WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
+def _world_forms(spec: Spec) -> tuple[tuple[DataType, str], ...]:
+    """Returns the pairs of index type and index pattern in the small scope. An operator without indices has all patterns."""
+    types = [DataType[name] for name in spec.usual_index_types] or [DataType.INT64, DataType.INT32]
+    forms = itertools.product(types, index_patterns(spec))
+    return tuple((t, pattern) for t, pattern in forms if t.kind == "signed" or not signed(pattern))
 
 
-def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
+def _from(forms: Sequence[tuple[DataType, str]], turn: int) -> Iterator[tuple[DataType, str]]:
     """Gives pairs of index type and index pattern, from number `turn` to the first that every descriptor allows."""
-    for i in range(turn, turn + len(_WORLD_FORMS)):
-        index_type, pattern = _WORLD_FORMS[i % len(_WORLD_FORMS)]
+    for i in range(turn, turn + len(forms)):
+        index_type, pattern = forms[i % len(forms)]
         yield index_type, pattern
         if allows(pattern, 1, 1):
             return
@@ -283,7 +303,7 @@ def _rows(operator: Operator, part: str, wanted: CaseIds | None, *, smoke: bool 
 
     A registered operator may have no arrays.
     """
-    if has_arrays(operator.name):
+    if has_arrays(operator.name) and (wanted is None or wanted.may_be_generated(operator.name)):
         covering = arrays(operator.name)
         for row in itertools.islice(covering.rows(operator, part), covering.smoke if smoke else None):
             words = row.choice["data_type"], f"d{row.choice['dimensions']}"
@@ -297,9 +317,13 @@ def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern or None, data_pattern=data)
 
 
-def model_index_forms() -> Iterator[tuple[DataType, str]]:
-    """Gives the index types of the models in models/, each with the patterns that the type can hold."""
-    for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
+def model_index_forms(operator: str) -> Iterator[tuple[DataType, str]]:
+    """Gives the index types of an operator's models in models/, each with the patterns that the type can hold.
+
+    An operator without indices has all of them.
+    """
+    types = index_types(operator) or (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32)
+    for index_type in types:
         for pattern in MODEL_PATTERNS:
             if index_type.kind == "signed" or not signed(pattern):
                 yield index_type, pattern

@@ -22,10 +22,8 @@ from .random_cases import Row, focused
 Combination = tuple[tuple[str, str], ...]
 """Classes of several parameters: (parameter, class) of each."""
 
-
 Sizes = tuple[tuple[int, ...], ...]
 """The sizes of the tensors whose sizes no formula gives, then the numbers, in the order of the fields."""
-
 
 Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
@@ -39,7 +37,6 @@ class Frozen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     model: Sizes
-
     parameters: dict[str, tuple[str, ...]]
     pairs: tuple[tuple[int, ...], ...]
     triples: tuple[tuple[int, ...], ...]
@@ -53,8 +50,8 @@ class Arrays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     The rows of `pairs` hold every possible pair of classes. The rows of `pairs` and `triples` together hold every possible
     triple. `wide` and `large` hold the wide and large classes. A row is the seed of `random_cases.focused`, unless the
-    rows are `frozen`. The first `smoke` rows of `pairs` hold every class; the tier `smoke` has them. `impossible_pairs` lists the pairs that no descriptor was found for, `possible_triples` counts the triples
-    that were found, `draws` the seeds that were tried.
+    rows are `frozen`. The first `smoke` rows of `pairs` hold every class; the tier `smoke` has them. `impossible_pairs` lists the
+    pairs that no descriptor was found for. `possible_triples` counts the triples that were found, `draws` the seeds that were tried.
     """
 
     impossible_pairs: tuple[str, ...]
@@ -79,7 +76,7 @@ def model_descriptor(operator: Operator) -> OperatorDesc:
     frozen = arrays(operator.name).frozen if has_arrays(operator.name) else None
     if frozen is not None:
         return _desc(operator, frozen.model, DataType.FLOAT32, DataType.INT64)
-    samples = list(operator.samples())
+    samples = [desc for desc in operator.samples() if operator.expressed(desc)]
     large = [d for d in samples if d.output.dimension_count == 3 and d.output.element_count > 8]
     return (large or samples)[0]
 
@@ -103,9 +100,8 @@ def _row(operator: Operator, choice: dict[str, str], sizes: Sizes) -> Row:
 
 def _desc(operator: Operator, sizes: Sizes, data_type: DataType, index_type: DataType) -> OperatorDesc:
     spec = operator.descriptor.spec()
-    free = (name for name in spec.field_names("input", "output") if name not in spec.size_formulas)
     *tensors, numbers = sizes
-    named = dict(zip(free, tensors, strict=True)), dict(zip(spec.short_names, numbers, strict=True))
+    named = dict(zip(spec.free_tensors, tensors, strict=True)), dict(zip(spec.short_names, numbers, strict=True))
     return complete_sizes(operator.descriptor, *named, data_type=data_type, index_type=index_type)
 
 

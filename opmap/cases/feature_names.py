@@ -15,6 +15,8 @@ FEATURES: Mapping[str, str] = {
     "axis_from_end": "The number of dimensions behind the axis: 0 for the last dimension.",
     "axis_length": "The size of the dimension that the indices point into; for index tuples, the largest of these sizes.",
     "index_dimensions": "The member IndexDimensions.",
+    "input_count": "The member InputCount: the number of tensors in the array of inputs.",
+    "output_count": "The member OutputCount: the number of tensors in the array of outputs.",
     "tuple_size": "The number of coordinates in one index tuple.",
     "batch_dimensions": "The number of batch dimensions.",
     "before": "The product of the sizes before the indexed dimensions.",

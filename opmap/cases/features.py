@@ -90,7 +90,8 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
         features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])
     if desc.index_bounds:
         features |= _of_access(desc) | _of_node(desc)
-    for first, second in itertools.combinations(sorted(desc.tensors), 2):
+    single = sorted(name for name in desc.tensors if name in desc.members())  # not one of many in an array
+    for first, second in itertools.combinations(single, 2):
         features[same_sizes(f"{first}.Sizes", f"{second}.Sizes")] = (
             desc.tensors[first].sizes == desc.tensors[second].sizes
         )
@@ -100,38 +101,40 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
 def _of_node(desc: OperatorDesc) -> dict[str, Value]:
     """Returns the ranks of the ONNX node that stands for the descriptor, and whether its indices are converted or reshaped.
 
-    There are none if ONNX has no such operator.
+    There are none if ONNX cannot express the descriptor.
     """
-    lower = OPERATORS[desc.operator].lower
-    if lower is None:
+    lowering = OPERATORS[desc.operator].expressed(desc)
+    if lowering is None:
         return {}
-    lowering, (data, *_), (indices, *_) = lower(desc), desc.data_tensors(), desc.index_tensors()
+    (data, *_), (indices, *_) = desc.own_spec.data_tensors, desc.index_tensors()
     tensor = desc.tensors[indices]
     as_it_is = tensor.data_type in lowering.index_types.get(indices, (tensor.data_type,))
     return {
         "node_rank": len(lowering.shapes[data]),
         "node_index_rank": len(lowering.shapes[indices]),
-        "node_output_rank": len(lowering.output_shape),
+        "node_output_rank": len(desc.output.sizes if lowering.output_shape is None else lowering.output_shape),
         "computed_indices": not as_it_is or lowering.shapes[indices] != tensor.sizes,
     }
 
 
 def _of_access(desc: OperatorDesc) -> dict[str, Value]:
-    """Returns the features of the indexed dimensions; the descriptor has index tensors."""
+    """Returns the features of the indices and of the indexed dimensions; the descriptor has index tensors."""
     expansion = desc.expansion()
-    (side, *_) = (move.indexed_side for move in desc.access.moves if move.indexed_side.indexed_dimensions)
-    first, last = side.indexed_dimensions[0], side.indexed_dimensions[-1]
     features: dict[str, Value] = {
         "index_type": desc.tensors[desc.index_tensors()[0]].data_type.name,
         "axis_length": max(size for bounds in desc.index_bounds.values() for size in bounds),
-        "before": prod(side.sizes[:first]),
-        "block": prod(side.sizes[last + 1 :]),
         "index_count": max(desc.index_counts.values()),
         "index_bytes": sum(
             t.element_count * t.data_type.size for n, t in desc.inputs.items() if n in desc.index_tensors()
         ),
-        "index_rank": max(len(read.steps) + (read.tensor in expansion.tuples) for read in side.reads),
     }
+    for side in (move.indexed_side for move in desc.access.moves if move.indexed_side.axis_dimensions):
+        features |= {
+            "before": prod(side.sizes[: side.axis_dimensions[0]]),
+            "block": prod(side.sizes[side.axis_dimensions[-1] + 1 :]),
+            "index_rank": max(len(read.steps) + (read.tensor in expansion.tuples) for read in side.all_reads),
+        }
+        break
     if expansion.tuples:
         features["tuple_size"] = max(expansion.tuples.values())
     if "batch" in expansion.series:

@@ -73,7 +73,7 @@ def classes(desc: OperatorDesc) -> dict[str, str | None]:
 
     They are data type, index type, rank class, and the operator's own parameters, such as the place of the axis.
     """
-    first = desc.tensors[desc.data_tensors()[0]]
+    first = desc.first_data
     indices = desc.index_tensors()
     return {
         "data_type": first.data_type.name,
@@ -109,7 +109,7 @@ class _Pool:
         round, so that few cases are taken. Each variant starts at another place in the pool: it gets other cases.
         """
         if self._share == "all":
-            yield from (case for case in self._cases if OPERATORS[case.desc.operator].lower is not None)
+            yield from (case for case in self._cases if OPERATORS[case.desc.operator].expressed(case.desc))
             return
         if not self._cases:
             return

@@ -240,7 +240,7 @@ def _place(desc: OperatorDesc, field: str, coordinate: int) -> IndexPosition:
 def _source(desc: OperatorDesc) -> str:
     """Returns the field of the tensor that is read."""
     (name,) = desc.access.sources
-    return desc.spec().pseudocode.tensors[name]
+    return desc.own_spec.pseudocode.tensors[name]
 
 
 # --- cases ---
@@ -253,7 +253,7 @@ def _case(desc: OperatorDesc, name: str, invalid: Mapping[str, tuple[int, int]])
 def _tensors(desc: OperatorDesc, invalid: Mapping[str, tuple[int, int]]) -> dict[str, Tensor]:
     """Returns the inputs. `invalid` gives the (coordinate, value) of every second index of a field."""
     tensors = fill(desc, "", "identity", "addr")
-    for name in desc.data_tensors():
+    for name in desc.own_spec.data_tensors:
         tensors[name] = _unique(tensors[name])
     for name, (coordinate, value) in invalid.items():
         size, values = len(desc.index_bounds[name]), list(tensors[name].integers)

@@ -52,7 +52,7 @@ class LargeCase:
 
     def data(self) -> np.ndarray:
         """Returns the data. It is made at each call, and takes more than 2^31 bytes."""
-        (name,) = self.desc.data_tensors()
+        (name,) = self.desc.own_spec.data_tensors
         tensor = self.desc.tensors[name]
         width = tensor.data_type.size
         flat = np.empty(tensor.element_count, f"<u{width}")

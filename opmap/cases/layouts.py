@@ -49,33 +49,29 @@ def in_layout(case: Case, layout: str) -> Case | None:
     laid_out = dataclasses.replace(case, id=id, layout=layout)
     if layout == GRAPH_LAYOUT:
         return laid_out
-    source, members = SeededSource(seed_of(id)), {}
+    source, descs = SeededSource(seed_of(id)), {}
     changed: dict[str, Tensor] = {}
-    for name, attribute in case.desc.members().items():
-        tensor = case.desc.tensors.get(name)
-        if tensor is None:
-            continue
+    for name, tensor in case.desc.tensors.items():
         if layout == PADDING:
             total = tensor.minimum_size_in_bytes + 4 * source.integer(1, 32)
-            members[attribute] = dataclasses.replace(tensor, total_tensor_size_in_bytes=total)
+            descs[name] = dataclasses.replace(tensor, total_tensor_size_in_bytes=total)
             continue
         repeated = _repeated(case.desc, name, source)
-        members[attribute] = dataclasses.replace(tensor, strides=_strides(tensor, repeated, source))
+        descs[name] = dataclasses.replace(tensor, strides=_strides(tensor, repeated, source))
         if repeated is not None:
             changed[name] = _first_along(case.tensors[name], repeated)
     tensors = {**case.tensors, **changed} if changed else case.tensors
-    return dataclasses.replace(laid_out, desc=case.desc.replace(**members), tensors=tensors)
+    return dataclasses.replace(laid_out, desc=case.desc.with_tensors(descs), tensors=tensors)
 
 
 def without_layout(case: Case) -> Case:
     """Returns a case without its layout: packed, with the smallest sizes in bytes and the same values."""
-    members = {
-        attribute: dataclasses.replace(case.desc.tensors[name], strides=None, total_tensor_size_in_bytes=None)
-        for name, attribute in case.desc.members().items()
-        if name in case.desc.tensors
+    descs = {
+        name: dataclasses.replace(tensor, strides=None, total_tensor_size_in_bytes=None)
+        for name, tensor in case.desc.tensors.items()
     }
     id = case.id.removesuffix(f"/{case.layout}")
-    return dataclasses.replace(case, id=id, layout=None, desc=case.desc.replace(**members))
+    return dataclasses.replace(case, id=id, layout=None, desc=case.desc.with_tensors(descs))
 
 
 def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:

@@ -12,11 +12,18 @@ from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, Operator, size_classes
 from ..tensors import DataType
 from .case import INDEX_PATHS, Case, case_id
-from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
+from .values import DATA_PATTERNS, Filled, allows, index_patterns, rounds, shows, signed
 from .written_once import group_of, rows_of
 
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 """One data type of each width in bytes."""
+
+
+def widths(operator: Operator) -> list[DataType]:
+    """Returns the data types of WIDTHS that the operator has."""
+    spec = operator.descriptor.spec()
+    return [t for t in WIDTHS if t.name in spec.support[0].tensors[spec.data_tensors[0]].data_types]
+
 
 _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "index_path")
 
@@ -40,7 +47,7 @@ def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
         "index_count": ("1", "many"),
         **operator.parameters,
         "index_type": support.tensors[indices[0]].data_types if indices else (),
-        "index_pattern": INDEX_PATTERNS,
+        "index_pattern": index_patterns(descriptor.spec()),
         "data_pattern": DATA_PATTERNS,
         "index_path": tuple(INDEX_PATHS),
     }
@@ -53,7 +60,7 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
 
     The class is None if the descriptor is in none of the parameter's classes.
     """
-    first, output, indices = desc.tensors[desc.data_tensors()[0]], desc.output, desc.index_tensors()
+    first, output, indices = desc.first_data, desc.output, desc.index_tensors()
     counts = desc.index_counts.values()
     longest = max((size for bounds in desc.index_bounds.values() for size in bounds), default=0)
     classes = {
@@ -125,10 +132,15 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
     return (choice["index_pattern"], choice["index_path"]) in forms
 
 
+def possible_patterns(desc: OperatorDesc, index_type: DataType) -> list[str]:
+    """Returns the index patterns that a descriptor with index tensors can have, with an index type."""
+    patterns = (p for p in index_patterns(desc.spec()) if index_type.kind == "signed" or not signed(p))
+    return [p for p in patterns if allows_pattern(desc, p)]
+
+
 def possible_forms(desc: OperatorDesc, index_type: DataType) -> list[tuple[str, str]]:
     """Returns each pair of an index pattern and an index path that a descriptor with index tensors can have."""
-    unsigned = index_type.kind != "signed"
-    patterns = [p for p in INDEX_PATTERNS if not (unsigned and signed(p)) and allows_pattern(desc, p)]
+    patterns = possible_patterns(desc, index_type)
     single_element = all(desc.tensors[name].element_count == 1 for name in desc.index_tensors())
     impossible = "initializer" if single_element else "one"
     return [(pattern, path) for pattern in patterns for path in INDEX_PATHS if path != impossible]

@@ -57,11 +57,23 @@ def draw_descriptor(
 
     `dimension_counts` is (lowest, highest). No tensor has more than `max_elements` elements.
     """
+    *types, count = _draw_kind(source, data_types, index_types, dimension_counts)
+    return _redrawn(lambda: retyped(OPERATORS[operator].draw(source, count, max_elements), *types))
+
+
+def _draw_kind(
+    source: RandomSource, data_types: Sequence[DataType], index_types: Sequence[DataType], counts: tuple[int, int]
+) -> tuple[DataType, DataType, int]:
+    """Returns (data type, index type, dimension count)."""
     data_type = pick(source, data_types)
     index_type = pick(source, index_types) if index_types else data_type
-    count = source.integer(*dimension_counts)
+    return data_type, index_type, source.integer(*counts)
+
+
+def _redrawn(draw: Callable[[], OperatorDesc]) -> OperatorDesc:
+    """Returns a drawn descriptor. One that must write an element twice is drawn anew, at most DRAWS times."""
     for _ in range(DRAWS):
-        desc = retyped(OPERATORS[operator].draw(source, count, max_elements), data_type, index_type)
+        desc = draw()
         if not must_write_twice(desc):
             break
     return desc
@@ -118,6 +130,14 @@ def drawn_case(operator: str, seed: int) -> Case:
     return case
 
 
+def drawn_words(operator: str, seed: int) -> tuple[str, str]:
+    """Returns the data type and the dimension count of a drawn case, as its id has them. The descriptor is not drawn."""
+    source = SeededSource(seed)
+    source.integer(MIN_BITS, MAX_BITS)
+    kind = _draw_kind(source, data_types(operator), index_types(operator), dimension_counts(operator))
+    return kind[0].name, f"d{kind[2]}"
+
+
 class Row:
     """One class of every parameter, and a descriptor that has them. The descriptor is made when it is first needed."""
 
@@ -151,7 +171,7 @@ def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
     targets = tuple(table["output_elements"].values()) if table else tuple(itertools.chain(*LONG.values()))
     target = pick(source, targets) if table or source.integer(0, 3) else 0
     factors = ([target] if source.integer(0, 1) else _prime_factors(target)) if target else []
-    most = max(target, 1 << 17)
+    left, most = list(factors), max(target, 1 << 17)
 
     def sizes(source: RandomSource, count: int, max_elements: int) -> list[int]:
         """Draws the sizes of one tensor: factors of the target go to random dimensions. The other tensors get the rest."""
@@ -166,11 +186,12 @@ def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
         return [size if size > 1 else other for size, other in zip(drawn, small, strict=True)]
 
     count = source.integer(*dimension_counts(operator.name))
-    for _ in range(DRAWS):
-        left = list(factors)
-        desc = retyped(operator.draw(source, count, most, sizes), data_type, index_type)
-        if not must_write_twice(desc):
-            break
+
+    def draw() -> OperatorDesc:
+        left[:] = factors
+        return retyped(operator.draw(source, count, most, sizes), data_type, index_type)
+
+    desc = _redrawn(draw)
     choice = {"data_pattern": pick(source, DATA_PATTERNS)}
     if indices:
         choice["index_pattern"], choice["index_path"] = pick(source, possible_forms(desc, index_type))

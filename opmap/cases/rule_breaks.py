@@ -30,7 +30,7 @@ class Question:
     def runnable(self) -> bool:
         """Whether values can be given: no tensor by itself is wrong, and none is large."""
         tensors = self.desc.tensors
-        outputs = self.desc.spec().field_names("output")
+        outputs = self.desc.outputs
         wrong = any(list(tensor.violations(name, output=name in outputs)) for name, tensor in tensors.items())
         return not wrong and all(t.buffer_element_count <= _MOST_ELEMENTS for t in tensors.values())
 
@@ -40,7 +40,9 @@ class Question:
         So every index points into every dimension, whichever one it is applied to, and the output shows what was read.
         """
         desc = self.desc
-        smallest = min(size for name in desc.data_tensors() for size in desc.tensors[name].sizes if size > 1)
+        smallest = min(
+            (size for name in desc.own_spec.data_tensors for size in desc.tensors[name].sizes if size > 1), default=1
+        )
         values = {}
         for name, tensor in desc.inputs.items():
             numbers: Sequence[int] = tensor.read(range(tensor.buffer_element_count))
@@ -98,7 +100,9 @@ def broken_descriptor(spec: Spec, breaks: Breaks) -> OperatorDesc:
     for name, value in breaks.set.items():
         member, _, field = name.partition(".")
         if field:
-            fields[member][field] = value
+            array, _, number = member.partition("[")
+            tensor = fields[array][int(number.rstrip("]"))] if number else fields[array]
+            tensor[field] = value
         else:
             fields[member] = value
     described: OperatorDesc = read_desc(OPERATORS[spec.name].descriptor, JsonObject(fields, "$"))

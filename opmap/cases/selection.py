@@ -6,12 +6,14 @@ import difflib
 import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..descriptors import TensorDesc
 from ..engines.providers import OpenProvider
 from ..errors import InputError, names, shown
 from ..files import read_text
 from ..limits import MAX_GLOB, MAX_IDS
+from ..operators import OPERATORS
 from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
 from .catalogue import catalogue
@@ -215,13 +217,19 @@ def nearest_ids(id: str) -> list[str]:
     """Returns the ids that are most like an unknown one: those of the tier `standard`, also in variants, or of probes."""
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
-    case_ids = [case.id for case in catalogue("standard", variants=False)]
+    case_ids = [*_standard_ids(tuple(OPERATORS))]
     base, _, _ = id.rpartition("/")
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
     similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
     existing = {case.id for case in catalogue("standard", similar_ids)}  # a case cannot be brought into every variant
     return [id for id in similar_ids if id in existing][:MOST_NEAREST]
+
+
+@lru_cache(maxsize=1)
+def _standard_ids(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the ids of `standard` without variants. `operators` are the registered ones."""
+    return tuple(case.id for case in catalogue("standard", variants=False))
 
 
 def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:

@@ -14,8 +14,11 @@ import numpy as np
 
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
+from ..spec import Spec
 from ..tensors import DataType, Tensor, to_bits
 from .written_once import Numbers, rows_of, written
+
+FAR = "far"
 
 INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds", "dups", "asc")
 """How the indices of a case are chosen, for an axis of n elements.
@@ -29,6 +32,9 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 - `bounds`: the limits only.
 - `dups`: random elements, each twice in a row.
 - `asc`: random elements in ascending order.
+
+- `far`: indices beyond the elements, such as the limits of the data type; among them the first and the last element. Only
+  where the page says what every index means.
 
 Indices that write are chosen place by place, and all of a place differ: see `written_once`. `dups` writes elements twice.
 
@@ -57,7 +63,7 @@ MODEL_PATTERNS = ("pos", "neg", "mix")
 """The index patterns of the models in models/. `pos` has no negative indices; the limits come first."""
 
 _SIGNED = ("neg", "mix")
-_NEED_THREE_INDICES = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
+_NEED_THREE_INDICES = ("reverse", "random", "one", "mix", "bounds", "dups", "asc", FAR)
 _NEED_TWO_ELEMENTS = ("reverse", "random", "dups", "asc")
 _DIFFERENT = {"one": 1, "bounds": 2}  # pattern -> how many different elements it names
 
@@ -76,6 +82,13 @@ _FLOATS = {  # numbers of bits: (exponent, mantissa)
 def seed_of(case: str) -> int:
     """Returns a number that depends on the case id only."""
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big")
+
+
+def index_patterns(spec: Spec) -> tuple[str, ...]:
+    """Returns the index patterns that the cases of an operator may have."""
+    patterns = (*INDEX_PATTERNS, FAR) if spec.takes_any_index else INDEX_PATTERNS
+    types = spec.support[0].tensors[spec.index_tensors[0]].data_types if spec.index_tensors else ()
+    return tuple(p for p in patterns if not (signed(p) and types and all(t.startswith("U") for t in types)))
 
 
 def signed(pattern: str) -> bool:
@@ -105,6 +118,8 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...], rows: Nu
     if not allows(pattern, len(values) // size, total, group):
         return False
     tuples = np.asarray(values).astype(np.int64).reshape(-1, size)
+    if pattern == FAR:
+        return not all(-total <= value < total for value in values)
     if rows is not None:
         tuples = tuples[rows.ravel()]
     addresses = tuples % np.array(bounds, np.int64) @ np.array(strides_of(bounds), np.int64)
@@ -141,7 +156,7 @@ def rounds(desc: OperatorDesc, data: str) -> list[str]:
 
     If one round is enough, its name is the pattern's.
     """
-    data_tensors = [desc.tensors[name] for name in desc.data_tensors()]
+    data_tensors = [desc.tensors[name] for name in desc.own_spec.data_tensors]
     last = sum(t.element_count for t in data_tensors) - 1
     width = min(t.data_type.size for t in data_tensors) * 8
     digits = max(-(-last.bit_length() // width), 1)
@@ -197,7 +212,7 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
     """
     seed, elements, index_tensors = seed_of(case), 0, desc.index_tensors()
     tensors = {}
-    for name in desc.spec().field_names("input"):
+    for name in desc.inputs:
         tensor = desc.tensors[name]
         count, indices = tensor.element_count, name in index_tensors
         if only not in (None, name):
@@ -205,9 +220,8 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             continue
         if indices:
             own_seed = seed + index_tensors.index(name)
-            signed = tensor.data_type.kind == "signed"
-            values = _indices(desc.index_bounds[name], count, pattern, own_seed, signed)
-            if (rows := rows_of(desc, name)) is not None:
+            values = _indices(desc.index_bounds[name], count, pattern, own_seed, tensor.data_type)
+            if pattern != FAR and (rows := rows_of(desc, name)) is not None:
                 values = written(values, rows, desc.index_bounds[name], pattern)
             bits = _repeated(_index_bits(tensor.data_type, values, max(desc.index_bounds[name])), count)
         else:
@@ -246,13 +260,16 @@ def _index_bits(data_type: DataType, values: np.ndarray, largest: int) -> np.nda
     return values.astype(f"<u{data_type.size}")
 
 
-def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, signed: bool) -> np.ndarray:
+def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, data_type: DataType) -> np.ndarray:
     """Returns the index values; only one period if they are periodic. `count` is the number of all index values."""
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:
         return _indices_of_models(bounds, tuples, pattern, seed)
     if pattern == "bounds":
+        signed = data_type.kind == "signed"
         return np.array([*(-n if signed else 0 for n in bounds), *(n - 1 for n in bounds)], np.int64)
+    if pattern == FAR:
+        return _far(data_type, bounds[0], count, seed)
     addresses = _chosen(prod(bounds), tuples, pattern, seed)
     if len(bounds) == 1:
         return addresses
@@ -284,6 +301,16 @@ def _chosen(total: int, count: int, pattern: str, seed: int) -> np.ndarray:
     if pattern == "asc":
         return np.sort(elements)
     return elements if pattern == "random" else np.repeat(elements, 2)[:count]
+
+
+def _far(data_type: DataType, n: int, count: int, seed: int) -> np.ndarray:
+    """Returns numbers of which about half name none of n elements, as INT64 with the bits of the data type."""
+    low, high = data_type.limits
+    edges = [n, high, 0, low, n - 1, -n - 1, -n, 2**31, 2**32, 2**32 + n - 1, 2**31 + n - 1, high - n + 1, 2 * n]
+    fitting = [edge - (1 << 64 if edge >> 63 > 0 else 0) for edge in edges if low <= edge <= high]
+    drawn = (_random(count, seed) * len(fitting)).astype(np.int64)
+    drawn[: len(fitting)] = np.arange(len(fitting))[:count]
+    return np.array(fitting, np.int64)[drawn]
 
 
 def _random(count: int, seed: int) -> np.ndarray:

@@ -28,7 +28,7 @@ def rows_of(desc: OperatorDesc, field: str) -> Numbers | None:
 
 
 def _rows(desc: OperatorDesc, field: str) -> Numbers | None:
-    names = desc.spec().pseudocode.tensors
+    names = desc.own_spec.pseudocode.tensors
     for move in desc.access.moves:
         for read in move.target.reads:
             if names[read.tensor] != field:

@@ -283,7 +283,14 @@ COMMANDS: dict[str, Command] = {
         help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
         "an output element is read.",
         example="opmap explain dispatch.json --at 1,0",
-        options={"at": Option(None, "an output element, by one coordinate per dimension", coordinates, "I,J,...")},
+        options={
+            "at": Option(
+                None,
+                "an output element, by one coordinate per dimension; of several outputs, OUTPUT:I,J,...",
+                coordinates,
+                "I,J,...",
+            )
+        },
     ),
     "rules": Command(
         help="List the rules of the documentation, or show one rule with an example that breaks it.",

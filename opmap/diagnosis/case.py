@@ -17,6 +17,7 @@ from ..cases.in_variants import accepts
 from ..cases.layouts import as_stored, in_layout, without_layout
 from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
+from ..pseudocode import array_of
 from ..tensors import DataType, Tensor, to_bits
 from .draft import Draft
 from .shrink import Budget, Reduction, shrink, without_some
@@ -31,6 +32,7 @@ MOST_PERIODIC = 1 << 14
 """The most values of a tensor from which some are left out."""
 
 _MOST_TUPLES = 8
+_MOST_TENSORS = 4  # of which every combination of dimensions is tried
 """The most index tuples that are tried in place of all others."""
 
 _Sizes = Mapping[str, tuple[int, ...]]
@@ -150,7 +152,8 @@ def _groups(sizes: _Sizes) -> list[_Dimensions]:
     for name, at in dimensions:
         size = sizes[name][at]
         alike = [other for other in dimensions if sizes[other[0]][other[1]] == size]
-        elsewhere = [[other for other in alike if other[0] == tensor] for tensor in sizes if tensor != name]
+        others = [tensor for tensor in sizes if tensor != name] if len(sizes) <= _MOST_TENSORS else []
+        elsewhere = [[other for other in alike if other[0] == tensor] for tensor in others]
         in_each = [((name, at), *chosen) for chosen in itertools.product(*filter(None, elsewhere))]
         for chosen in (alike, [other for other in alike if other[1] == at], *in_each, [(name, at)]):
             groups.setdefault(frozenset(chosen), size)
@@ -178,7 +181,8 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
     sizes, numbers = _sizes(case), case.desc.numbers
     count = case.desc.output.dimension_count
     same = [(at,) * len(sizes) for at in range(count)]
-    for places in dict.fromkeys((*same, *itertools.product(range(count), repeat=len(sizes)))):
+    different = itertools.product(range(count), repeat=len(sizes)) if len(sizes) <= _MOST_TENSORS else ()
+    for places in dict.fromkeys((*same, *different)):
         fewer = {name: dims[:at] + dims[at + 1 :] for (name, dims), at in zip(sizes.items(), places, strict=True)}
         for less in itertools.product((0, 1), repeat=len(numbers)):
             fewer_numbers = {
@@ -189,6 +193,18 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
                 yield changed
                 for name in changed.desc.index_tensors():
                     yield _with(changed, name, _in_order(changed, name))
+
+
+def _fewer_tensors(case: Case) -> Iterator[Case]:
+    """Gives the case with fewer tensors in its arrays: half of them, then a quarter less, down to single ones."""
+    sizes = _sizes(case)
+    for array_name in case.desc.spec().arrays:
+        names = [name for name in sizes if array_of(name) == array_name]
+        others = {name: dims for name, dims in sizes.items() if name not in names}
+        for kept in without_some(names):
+            if kept:
+                array_sizes = {f"{array_name}[{i}]": sizes[name] for i, name in enumerate(kept)}
+                yield from _redrafted(case, sizes=others | array_sizes)
 
 
 def _merged_dimensions(case: Case) -> Iterator[Case]:
@@ -256,7 +272,7 @@ def _plainer_data(case: Case) -> Iterator[Case]:
 
     Of many values, at least a quarter is left out.
     """
-    for name in case.desc.data_tensors():
+    for name in case.desc.own_spec.data_tensors:
         bits = case.tensors[name].bits
         counting = _counting(case.tensors[name].data_type, len(bits))
         if all(map(operator.eq, counting, bits)):
@@ -316,6 +332,7 @@ def _low_indices(case: Case) -> Iterator[Case]:
 
 _REDUCTIONS: Sequence[Reduction[Case]] = (
     _cut,
+    _fewer_tensors,
     _plainer_variants,
     _fewer_dimensions,
     _plain_indices,

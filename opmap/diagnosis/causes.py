@@ -5,6 +5,7 @@ A group has one relation, which its cases share. Nothing here runs a case.
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -352,15 +353,27 @@ def best_label(failures: Sequence[Failure]) -> Label:
     return min(counts, key=lambda label: (label in vague, -counts[label], -simplest[label], order[label]))
 
 
-def _error_title(label: str, records: Sequence[Record]) -> str:
-    """Returns verdict and stage, and what the first lines of all messages have in common; `...` stands for the rest."""
-    lines = [(record.message or "").partition("\n")[0].split() for record in records]
-    if any(record.path for record in records):
-        return label  # the source line and the code name the error
+def _error_title(label: Label, failures: Sequence[Failure]) -> str:
+    """Returns verdict and stage, and what the first lines of the messages have in common; `...` stands for the rest.
+
+    The messages are those of the failures with the label; if there are others, the title says so.
+    """
+    alike = [failure.record for failure in failures if label in failure.labels]
+    if any(record.path for record in alike):
+        return label[1]  # the source line and the code name the error
+    lines = [(record.message or "").partition("\n")[0].split() for record in alike]
     words = [same[0] if len({*same}) == 1 else "..." for same in zip(*lines, strict=False)]
     words += ["..."] * (len({*map(len, lines)}) > 1)
-    what = " ".join(words)[:MOST_IN_TITLE]
-    return f"{label.partition(': ')[0]}: {what}" if {*words} - {"..."} else label
+    manner, _, fragment = label[1].partition(": ")
+    if not {*words} - {"..."}:
+        words = ["...", fragment, "..."] if fragment else []
+    what = textwrap.shorten(
+        " ".join(word for before, word in pairwise(["", *words]) if not before == word == "..."),
+        MOST_IN_TITLE,
+        placeholder=" ...",
+    )
+    others = "" if len(alike) == len(failures) else "; some cases have another message"
+    return (f"{manner}: {what}" if what else manner) + others
 
 
 def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
@@ -378,7 +391,7 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     if kind == PART:
         return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
     if kind == "error":
-        return replace(first, text=_error_title(name, [failure.record for failure in searched]))
+        return replace(first, text=_error_title(label, searched))
     if kind != "fault":
         text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
         whole = replace(first, text=text, explained=explained, wrong=wrong)

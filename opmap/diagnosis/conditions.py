@@ -14,7 +14,7 @@ import numpy as np
 from ..cases.comparisons import Comparison, Conjunction, at_least, at_most
 from ..cases.feature_table import FeatureTable
 from ..cases.features import CATEGORIES, NUMBERS, Features
-from ..tensors import DataType
+from ..tensors import DIRECTML_TYPES
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
 
@@ -172,8 +172,8 @@ def _of_words(name: str, values: list[str], passing_values: list[str]) -> list[C
 
 def _type_groups() -> list[tuple[str, ...]]:
     """Returns the names of the data types of each kind."""
-    kinds = dict.fromkeys(t.kind for t in DataType)
-    return [tuple(sorted(t.name for t in DataType if t.kind == kind)) for kind in kinds]
+    kinds = dict.fromkeys(t.kind for t in DIRECTML_TYPES)
+    return [tuple(sorted(t.name for t in DIRECTML_TYPES if t.kind == kind)) for kind in kinds]
 
 
 def _of_numbers(name: str, values: list[int]) -> list[Comparison]:

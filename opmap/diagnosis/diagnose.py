@@ -18,7 +18,8 @@ from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .causes import Cause, best_label, cause_of, causes, joined, whole_relation, with_models, without_calls
-from .conditions import FEWEST, Condition, approximate
+from .closest import Closest
+from .conditions import FEWEST
 from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
@@ -57,40 +58,6 @@ MOST_LEARNED = 40
 
 MOST_STARTS = 10
 """The number of failing cases, the smallest first, among which one is sought that can be made smaller."""
-
-
-@dataclass(frozen=True)
-class Closest:
-    """A condition that is right for most cases of a run, where none is right for all.
-
-    `failing` holds how many failing cases of the cause meet it, and how many there are; `passing` the same of the cases
-    that passed.
-    """
-
-    condition: Condition
-    failing: tuple[int, int]
-    passing: tuple[int, int]
-
-    @classmethod
-    def of(cls, cause: Cause, run: JudgedRun, asked: Asked | None = None) -> Closest | None:
-        """Returns the condition of a cause, if it has one; else one that is sought in the cases of the run.
-
-        Returns None if no case passed, or if no condition is better than none. Whether the condition that was `asked` about fits
-        by chance is known from its answers too.
-        """
-        if not run.passed:
-            return None
-        failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
-        condition = cause.condition or approximate(failing, passing)
-        by_chance = (
-            asked.by_chance if asked and asked.condition == condition else condition.is_by_chance(failing, passing)
-        )
-        if not any(condition.any) or by_chance:
-            return None
-        (met, all_failing), (wrong, all_passing) = (
-            (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
-        )
-        return cls(condition, (met, all_failing), (wrong, all_passing))
 
 
 @dataclass(frozen=True)
@@ -272,7 +239,7 @@ def diagnoses(
         cause = diagnosis.cause
         if diagnosis.always:
             diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *left], budget=budget)
-            left = without_covered(diagnosis, left, run)
+            diagnosis, left = with_covered(diagnosis, left, run)
         if len(done) < MOST_SIDES and not cause.only_batched:
             smallest = diagnosis.smallest
             diagnosis = replace(
@@ -367,22 +334,34 @@ class Asking:
         relation = self.cause.relation
         return FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
 
-    def changes(self, case: Case) -> bool:
-        """Returns whether a case says something of the cause, if that changes values.
+    @property
+    def moves(self) -> bool:
+        """Whether that fault changes which elements are moved, not what becomes of them."""
+        return self.fault is not None and (self.fault.moves or self.cause.relation.kind == "address")
 
-        One of those that are moved must change; or none of this data type would, so that the type is what matters.
+    def changes(self, case: Case) -> bool:
+        """Returns whether a case says something of the cause, if that changes values, or elements of the output.
+
+        One of the values that are moved must change; or none of this data type would, so that the type is what matters.
+        Elements of the output must change, unless other values in them would not either.
         """
-        if self.fault is None or self.fault.value is None:
+        fault = self.fault
+        if fault is None or self.moves or not (fault.value or fault.output):
             return True
-        right, data_type = CaseArrays(case).right, case.desc.output.data_type
-        if not np.array_equal(self.fault.value(right, data_type), right):
+        arrays, data_type = CaseArrays(case), case.desc.output.data_type
+        right = arrays.right
+        if not np.array_equal(fault.bits(arrays), right):
             return True
-        values = np.array(special_values(data_type), np.uint64).astype(right.dtype)
-        return np.array_equal(self.fault.value(values, data_type), values)  # no value of this type would change
+        if fault.value:
+            values = np.array(special_values(data_type), np.uint64).astype(right.dtype)
+            return np.array_equal(fault.value(values, data_type), values)  # no value of this type would change
+        assert fault.output is not None
+        values = np.frombuffer(np.random.default_rng(0).bytes(right.nbytes), right.dtype)
+        return np.array_equal(fault.output(values.copy(), arrays), values)
 
     def shows(self, case: Case) -> bool:
         """Returns whether a case can show the cause: one of other addresses, if another element stands there; one of values, see `changes`."""
-        if self.fault is None or not (self.fault.moves or self.cause.relation.kind == "address"):
+        if self.fault is None or not self.moves:
             return self.changes(case)
         arrays = CaseArrays(case)
         return not np.array_equal(self.fault.bits(arrays), arrays.right)
@@ -487,23 +466,31 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
     return None if smallest is None or smallest.case is cause.smallest.case else smallest
 
 
-def without_covered(diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun) -> list[Diagnosis]:
-    """Returns the other causes without the failures for which an exact condition holds. A cause without any left is gone."""
+def with_covered(
+    diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun
+) -> tuple[Diagnosis, list[Diagnosis]]:
+    """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
+
+    A cause without any failure left is gone.
+    """
     condition = diagnosis.cause.condition
     if not diagnosis.exact or condition is None:
-        return list(others)
-    left = []
+        return diagnosis, list(others)
+    covered: list[Failure] = []
+    left: list[Diagnosis] = []
     for other in others:
         if other.cause.mismatch != diagnosis.cause.mismatch or not other.always:
             left.append(other)
             continue
         features = run.features([failure.case for failure in other.cause.failures])
-        covered = {
+        ids = {
             failure.case.id
             for failure, given in zip(other.cause.failures, features, strict=True)
             if condition.holds(given) and (not other.cause.is_named or diagnosis.cause.claims(failure))
         }
-        rest = _part(run, other.cause, covered, False)
+        covered += [failure for failure in other.cause.failures if failure.case.id in ids]
+        rest = _part(run, other.cause, ids, False)
         if rest is not None:
             left.append(replace(other, cause=rest))
-    return left
+    failures = (*diagnosis.cause.failures, *covered)  # its own smallest case stays the first: its stability is known
+    return replace(diagnosis, cause=replace(diagnosis.cause, failures=failures)), left

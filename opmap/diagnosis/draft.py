@@ -22,10 +22,10 @@ class Draft:
     @classmethod
     def of(cls, desc: OperatorDesc) -> Draft:
         """Returns the draft of a descriptor. Without index tensors, both types are the same."""
-        indices, data_type = desc.index_tensors(), desc.inputs[desc.data_tensors()[0]].data_type
+        indices, data_type = desc.index_tensors(), desc.first_data.data_type
         return cls(
             type(desc),
-            {name: t.sizes for name, t in desc.tensors.items() if name not in desc.spec().size_formulas},
+            {name: desc.tensors[name].sizes for name in desc.own_spec.free_tensors},
             dict(desc.numbers),
             data_type,
             desc.inputs[indices[0]].data_type if indices else data_type,

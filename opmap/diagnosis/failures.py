@@ -12,7 +12,7 @@ from ..cases.variants import PLAIN
 from ..faults import FAULTS, Fault, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..judge.compare import FED_IGNORED
-from ..judge.record import Record, TensorRecord
+from ..judge.record import Record, TensorRecord, at_wrong_outputs
 from ..known.written_failures import stable_text
 from ..vocabulary import VALUE_KINDS, Verdict
 from .judged_run import JudgedRun
@@ -58,8 +58,18 @@ def case_size(case: Case) -> tuple[bool, int, int, str]:
 
 
 def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> Failure:
-    """Returns a failed case with the relations that its record shows. `earlier` are outputs of calls before it."""
-    return Failure(case, record, tuple(_relations_of(case, record, earlier)))
+    """Returns a failed case with the relations that its record shows. `earlier` are outputs of calls before it.
+
+    Of several wrong outputs, it is about the first one. A relation must hold for all of them.
+    """
+    (case, record), *others = [*at_wrong_outputs(case, record)] or [(case, record)]
+    relations = _relations_of(case, record, earlier)
+    labels = [{label for r in _relations_of(*other, earlier) for label in r.labels} for other in others]
+    common = [relation for relation in relations if all(own.intersection(relation.labels) for own in labels)]
+    return Failure(case, record, tuple(common) or (Relation("none", _DIFFERENTLY, vague=True),))
+
+
+_DIFFERENTLY = "no relation found: several outputs are wrong in different ways"
 
 
 def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
@@ -117,8 +127,11 @@ def gives(fault: Fault, arrays: CaseArrays, record: Record) -> bool:
     actual = record.actual
     if fault.session or fault.result or actual is None or actual.DataType != arrays.data_type.name:
         return False
-    (output,) = FaultProvider(fault).run_arrays(arrays)
-    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
+    digests = [hashlib.sha256(output.tobytes()).hexdigest() for output in FaultProvider(fault).run_arrays(arrays)]
+    outputs = record.outputs or {}
+    if len(outputs) == len(digests) > 1:
+        return digests == [output.actual and output.actual.digest for output in outputs.values()]
+    return digests == [actual.digest]
 
 
 def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> list[Relation]:

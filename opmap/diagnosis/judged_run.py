@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ..cases.case import Case
 from ..cases.features import Features, features
-from ..judge.record import Record
+from ..judge.record import Record, at_wrong_output
 from ..vocabulary import Verdict
 
 
@@ -15,11 +15,11 @@ class JudgedRun:
     """The cases of a run with their records, in the order in which they were judged.
 
     `calls` has the number of the run in the provider's process by case id, as far as it is known. Features are computed
-    once for each case.
+    once for each case. Of several outputs, a case is about the first wrong one.
     """
 
     def __init__(self, judged: Sequence[tuple[Case, Record]], calls: Mapping[str, int] | None = None) -> None:
-        self.judged, self.calls = judged, calls or {}
+        self.judged, self.calls = [at_wrong_output(case, record) for case, record in judged], calls or {}
         self._features: dict[str, Features] = {}
         self._at = {case.id: at for at, (case, _) in enumerate(judged)}
 

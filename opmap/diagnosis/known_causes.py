@@ -85,7 +85,7 @@ class KnownCauses:
 
         `earlier` gives the outputs of the calls before the case, for causes that depend on them.
         """
-        digest = record.actual.digest if record.actual else None
+        digest = record.digest
         same_digest = entry.digest in (None, digest)
         same_fault = entry.fault is None or gives(FAULTS[entry.fault], CaseArrays(case), record)
         if same_digest and same_fault and entry.relation is None:
@@ -135,8 +135,8 @@ class WrittenCauses:
         faults = self._common(self._faults(first), others)
         if faults:
             return {"fault": faults[0][1]}
-        if not others and first.actual and first.actual.digest:
-            return {"digest": first.actual.digest}
+        if not others and first.digest:
+            return {"digest": first.digest}
         exact = [(kind, text) for kind, text in self._labels_of(first) if re.fullmatch(_EXACT.get(kind, "(?!)"), text)]
         relations = self._common(exact, others)
         return {"relation": ": ".join(relations[0])} if relations else None

@@ -16,7 +16,7 @@ from ..cases.in_variants import accepts
 from ..cases.layouts import LAYOUTS, as_stored, in_layout, without_layout
 from ..cases.parameters import allows_pattern
 from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
-from ..cases.values import INDEX_PATTERNS, Filled, rounds, signed
+from ..cases.values import Filled, index_patterns, rounds, signed
 from ..cases.variants import PLAIN, VARIANTS
 from ..cases.written_once import must_write_twice, rows_of, written
 from ..descriptors import OperatorDesc
@@ -137,7 +137,7 @@ class NewCases:
         """Returns a case of a descriptor. Most have drawn indices. The variant is that of `like`, or another one."""
         if must_write_twice(desc):
             return None  # its output has no documented values
-        pattern, indices = self._drawn(desc) if self._below(4) else (pick(self.source, INDEX_PATTERNS), {})
+        pattern, indices = self._drawn(desc) if self._below(4) else (pick(self.source, index_patterns(desc.spec())), {})
         writes_twice = pattern == "dups" and any(rows_of(desc, name) is not None for name in desc.index_tensors())
         unfit = not allows_pattern(desc, pattern) or writes_twice or (signed(pattern) and _unsigned(desc))
         if not indices and unfit:

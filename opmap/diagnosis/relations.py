@@ -70,12 +70,13 @@ def reveals_addresses(case: Case) -> bool:
 
 def problem_relation(case: Case, problem: str) -> Relation:
     """Returns the relation of an output of a wrong type or shape; `problem` is what `wrong_outputs` says of it."""
-    output = case.desc.output
+    output, count = case.desc.output, len(case.desc.outputs)
+    problem = problem.removeprefix(f"{case.desc.output_field}: ") if count > 1 else problem
+    form = dtype_of(output.data_type), output.sizes, count
     names = [
         name
         for name, fault in FAULTS.items()
-        if fault.result
-        and wrong_outputs(FaultProvider(fault).run_case(case), dtype_of(output.data_type), output.sizes) == problem
+        if fault.result and wrong_outputs(FaultProvider(fault).run_case(case), *form) == problem
     ]
     kind = "type" if problem.startswith(f"the output must be {output.data_type.name}") else "shape"
     return Relation(kind, problem, names[0] if names else None, tuple(names[1:]))

@@ -173,7 +173,7 @@ class WrongOutput:
     @cached_property
     def data(self) -> Bits:
         """The elements of all tensors that are moved to the output, one tensor behind the other, as in `origins`."""
-        fields = self.case.desc.spec().pseudocode.tensors
+        fields = self.case.desc.own_spec.pseudocode.tensors
         return np.concatenate([bit_array(self.case.tensors[fields[n]]) for n in self.case.desc.access.sources])
 
     @cached_property

@@ -400,9 +400,8 @@ def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
     Some numbers go up by one: the fewest with which the output is the same. An array of numbers gets a leading 0 or 1.
     """
     tensors = {
-        attribute: dataclasses.replace(desc.tensors[name], sizes=(1, *desc.tensors[name].sizes), strides=None)
-        for name, attribute in desc.members().items()
-        if name in desc.tensors
+        name: dataclasses.replace(tensor, sizes=(1, *tensor.sizes), strides=None)
+        for name, tensor in desc.tensors.items()
     }
     numbers = {name: attribute for name, attribute in desc.members().items() if name in desc.numbers}
     values = {name: Tensor(t.data_type, (1, *desc.tensors[name].sizes), t.bits) for name, t in case.tensors.items()}
@@ -412,7 +411,7 @@ def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
         for (name, attribute), step in zip(numbers.items(), more, strict=True):
             number = desc.numbers[name]
             changed[attribute] = number + step if isinstance(number, int) else (step, *number)
-        wide = desc.replace(**tensors, **changed)
+        wide = desc.with_tensors(tensors).replace(**changed)
         try:
             if not wide.violations() and list(wide.interpret(values)) == expected:
                 return wide

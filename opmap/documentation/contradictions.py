@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..descriptors import TensorDesc, implied
+from ..descriptors import TensorDesc, implied, written_out
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import (
@@ -19,10 +19,13 @@ from ..pseudocode import (
     Line,
     Node,
     Reference,
+    Statement,
     access_map,
+    array_of,
     canonical,
     check,
     expand,
+    field_values,
     parse_formula,
     run,
     show,
@@ -168,8 +171,9 @@ class _Run:
     """One example, run under a spec."""
 
     def __init__(self, spec: Spec, example: SpecExample, parsed: Example):
-        self.spec, self.example, self.parsed = spec, example, parsed
-        self.shipped = load_spec(spec.name)
+        self.spec, self.example, self.parsed = written_out(spec, parsed.tensors), example, parsed
+        self.shipped = written_out(load_spec(spec.name), parsed.tensors)
+        self.corrected = written_out(load_spec(spec.name).corrected, parsed.tensors)
         self.fields: dict[str, Any] = dict(parsed.fields)
         if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.field_names("uint")} | self.fields
@@ -181,7 +185,7 @@ class _Run:
         """Returns the fields, and those that the example leaves out and a rule gives."""
         tensors = {n: TensorDesc(DataType.FLOAT32, t.sizes) for n, t in self.parsed.tensors.items()}
         try:
-            return implied(self.shipped.corrected, tensors, self.fields)
+            return implied(self.corrected, tensors, self.fields)
         except PseudocodeError:
             return self.fields
 
@@ -203,9 +207,7 @@ class _Run:
             return
         # The pseudocode gives a descriptor that breaks the corrected rules no meaning, so it cannot be run. Rules about
         # data types do not matter for that.
-        meaningless = [
-            b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
-        ]
+        meaningless = [b for b in self._rules(self.corrected.rules, derived=True) if "DataType" not in b.message]
         if not meaningless:
             yield from self._values()
         elif not {b.cause for b in meaningless} & causes:
@@ -250,21 +252,17 @@ class _Run:
 
     def _missing(self) -> list[str]:
         """Returns the members that the example leaves out. Rules that need them are not checked."""
-        members = (*self.shipped.field_names("input", "output"), *self.shipped.short_names)
+        arrays = [name for name in self.shipped.arrays if not any(array_of(t) == name for t in self.parsed.tensors)]
+        members = (*self.shipped.field_names("input", "output"), *self.shipped.short_names, *arrays)
         return [name for name in members if name not in self.parsed.tensors and name not in self.fields]
 
     # --- rules ---
 
     def _environment(self) -> dict[str, Value]:
         """Returns the names that formulas may use, with their values."""
-        names: dict[str, Value] = dict(self.fields)
-        names |= {f"{name}.Count": len(value) for name, value in self.fields.items() if isinstance(value, tuple)}
-        for name, tensor in self.parsed.tensors.items():
-            names[f"{name}.Sizes"] = tensor.sizes
-            names[f"{name}.DimensionCount"] = len(tensor.sizes)
-            if tensor.data_type:
-                names[f"{name}.DataType"] = tensor.data_type
-        return names
+        tensors = self.parsed.tensors
+        names: dict[str, Value] = field_values(self.fields, {name: tensor.sizes for name, tensor in tensors.items()})
+        return names | {f"{name}.DataType": t.data_type for name, t in tensors.items() if t.data_type}
 
     def _rules(self, rules: tuple[Rule, ...], *, derived: bool = False) -> Iterator[_Broken]:
         """Yields the rules that the example breaks. Derived rules, which stand on no page, only if `derived` is set."""
@@ -322,7 +320,10 @@ class _Run:
         try:
             statements = expand(_in_words_of(lines, self.spec), desc.expansion(), desc.environment())
             ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
-            access = access_map(statements, desc.pseudocode_sizes, ignores_outside=ignores_outside)
+            of_outputs = {}
+            for output in desc.outputs:
+                own = [s for s in statements if len(desc.outputs) == 1 or names.get(_target(s)) == output]
+                of_outputs[output] = access_map(own, desc.pseudocode_sizes, ignores_outside=ignores_outside)
         except PseudocodeError as error:
             yield self._found("pseudocode", "", f"{self._pseudocode} does not fit the example: {error.problem}")
             return
@@ -330,12 +331,13 @@ class _Run:
         if printed is not None and canonical(printed, names) != canonical(line, names):
             message = f"{self._pseudocode} is {line} here; the example prints {printed}"
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
-            if not same_lines(lines, self.shipped.corrected.lines, names):
+            if not same_lines(lines, self.corrected.lines, names):
                 return  # another pseudocode gives other values
-        yield from self._computed(access)
+        for output, access in of_outputs.items():
+            yield from self._computed(output, access)
 
-    def _computed(self, access: AccessMap) -> Iterator[_Broken]:
-        """Yields the first printed value that the pseudocode does not give."""
+    def _computed(self, output: str, access: AccessMap) -> Iterator[_Broken]:
+        """Yields the first printed value of an output that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
         tensors, numbers = self.parsed.tensors, {name: (number,) for name, number in self.fields.items()}
         values = {
@@ -347,7 +349,6 @@ class _Run:
             if any(type(v) is not int for v in values[index]):
                 yield self._found("values", names[index], "its indices must be whole numbers")
                 return
-        (output,) = self.shipped.field_names("output")
         wanted = self.parsed.tensors[output]
         elements = cast("Mapping[str, Sequence[int]]", values)  # moved only, so that floats do as well
         for at, (computed, printed) in enumerate(zip(run(access, elements), wanted.values, strict=True)):
@@ -358,6 +359,10 @@ class _Run:
                 message = f"{element}: {self._pseudocode} gives {says}; the example prints {printed}"
                 yield _Broken("values", self.example.id, line_of_value(self.example, output, at), message)
                 return
+
+
+def _target(statement: Statement) -> str:
+    return statement.target if isinstance(statement, Copy) else statement.target.tensor
 
 
 def _demand(rule: Rule, source: str, broken: Broken) -> str:

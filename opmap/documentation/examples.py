@@ -61,8 +61,8 @@ def line_of(example: SpecExample, subject: str) -> int:
 
     `subject` starts with its name. Without a name, or if no line states it, the result is the example's first line.
     """
-    name = re.match(r"\w+", subject)
-    return _line_of_match(example, rf"(?m)^[ \t]*{name[0]}\s*(?:\.Sizes\s*)?[:=]") if name else example.line
+    name = re.match(r"\w+(\[\d+\])?", subject)
+    return _line_of_match(example, rf"(?m)^[ \t]*{re.escape(name[0])}\s*(?:\.Sizes\s*)?[:=]") if name else example.line
 
 
 def line_of_expansion(example: SpecExample) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
-from ..pseudocode import Copy, Line, parse_formula, parse_lines
+from ..pseudocode import Copy, Example, Line, array_of, parse_formula, parse_lines
 from ..spec import Field, Pseudocode, Rule, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
@@ -252,7 +252,8 @@ class _Reader:
         example = parsed(text)
         if example and (example.tensors or example.fields):
             fields = {*self.prose.tensors, *self.prose.numbers}
-            return "example" if fields & {*example.tensors, *example.fields} else None
+            named = {array_of(name) or name for name in example.tensors}
+            return "example" if fields & {*named, *example.fields} else None
         lines = _try(parse_lines, text)
         tensors = self.shipped.pseudocode.tensors
         if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
@@ -303,11 +304,10 @@ class _Reader:
     def _example(self, block: Block) -> None:
         example = parsed(block.text)
         shared = parsed(self.shared.text) if self.shared else None
-        if example and not example.fields and not {*example.tensors} & {*self.shipped.field_names("output")}:
-            if self.shared is None and not self.examples:  # an input of all examples, which follow
-                self.shared = block
-                return
-        elif example and shared and self.shared and not {*shared.tensors} & {*example.tensors}:
+        if example and example.tensors and self._only_inputs(example):
+            self.shared = block  # the inputs of the examples that follow
+            return
+        if example and shared and self.shared and not {*shared.tensors} & {*example.tensors}:
             block = _behind(self.shared, block) if len(self.examples) < _MOST_SHARING else block
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
         used_ids = {example.id for example in self.examples}
@@ -327,6 +327,12 @@ class _Reader:
             self.places[f"example {id} title"] = self.title.line
         if typed:
             self.section, self.title = None, None
+
+    def _only_inputs(self, example: Example) -> bool:
+        """Returns whether an example lacks the outputs, and a number if it has any numbers."""
+        outputs = {*self.shipped.field_names("output")}
+        lacks_numbers = not example.fields or {*self.shipped.short_names} - {*example.fields}
+        return bool(lacks_numbers) and not any({name, array_of(name)} & outputs for name in example.tensors)
 
     def _wordings(self, block: Block) -> None:
         """Reads the rules that a block of code states in the words of an erratum, not as a formula."""
@@ -352,7 +358,8 @@ class _Reader:
         ):
             pointer, name = member[2], member[3]
             # Inputs and outputs are pointers alike: the shipped spec tells which is which.
-            fields.append(Field(name=name, kind="uint" if not pointer else "output" if name in outputs else "input"))
+            kind = "uint" if not pointer else "output" if name in outputs else "input"
+            fields.append(Field(name=name, kind=f"{kind}s" if name in self.shipped.arrays else kind))  # type: ignore[arg-type]
             self.places[f"field {name}"] = block.line + block.text.count("\n", 0, member.start(3))
         self.fields = tuple(fields)
         self.places["struct"] = block.line
@@ -396,7 +403,7 @@ class _Reader:
 
 
 def _behind(shared: Block, block: Block) -> Block:
-    """Returns a block of both texts, with as many line ends between them that every line keeps its number."""
+    """Returns one block with both texts. Empty lines between them keep the line numbers of the page right."""
     lines = block.line - shared.line - shared.text.count("\n")
     return replace(shared, text=shared.text + "\n" * lines + block.text)
 

@@ -23,11 +23,16 @@ class PageRules:
     def __init__(self, shipped: Spec):
         self._printed = {rule.id: rule for rule in shipped.rules}
         self._rules = {rule.id: msgspec.structs.replace(rule, line=None) for rule in shipped.corrected.rules}
+        self._arrays = shipped.arrays
         self._unassigned: list[tuple[int, str, str]] = []
         """Equalities without a rule: line, left side, right side."""
 
     def add_equality(self, line: int, left: str, right: str) -> None:
-        """Adds `left == right`, from the prose."""
+        """Adds `left == right`, from the prose. That an array equals a tensor holds for each of its tensors."""
+        if right.partition(".")[0] in self._arrays:
+            left, right = right, left
+        if (array := left.partition(".")[0]) in self._arrays:
+            left = left.replace(array, f"{array}[i]")
         check = f"{left} == {right}"
         stated, printed = (
             [id for id, rule in rules.items() if not rule.derived and _states(rule, check)]
@@ -98,7 +103,7 @@ class PageRules:
 
     def _plain_equalities(self, left: str) -> list[str]:
         """Returns the ids of the rules that only demand that `left` equals another field."""
-        pattern = rf"{left} ==? [\w.]+"
+        pattern = rf"{re.escape(left)} ==? [\w.]+"
         return [rule.id for rule in self._rules.values() if not rule.derived and re.fullmatch(pattern, rule.check)]
 
     def _assign(self, id: str, line: int, check: str | None = None) -> None:

@@ -116,9 +116,9 @@ class ProseReader:
     @cached_property
     def _piece(self) -> re.Pattern[str]:
         """One name of the operator, or a point."""
-        longest_first = sorted(self.numbers, key=len, reverse=True)
+        numbers = "|".join(sorted(self.numbers, key=len, reverse=True)) or "(?!)"  # an operator may have none
         tensors, attributes = "|".join(self.tensors), "|".join(_ATTRIBUTES)
-        return re.compile(rf"({'|'.join(longest_first)})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
+        return re.compile(rf"({numbers})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
 
     def _is_readable(self, expression: str, relation: str) -> bool:
         """Returns whether an expression has names of the operator only, and can stand behind the relation in a formula."""

@@ -47,9 +47,9 @@ def only_output(result: Result, dtype: np.dtype, sizes: Sequence[int]) -> np.nda
     return wrong_array(output, dtype, sizes) or output
 
 
-def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str | None:
-    """Returns the problem if `outputs` is not a list of one array with this data type and these sizes; else None."""
-    return not_arrays(outputs) or wrong_array(cast("list[np.ndarray]", outputs)[0], dtype, sizes)
+def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int], count: int = 1) -> str | None:
+    """Returns the problem if `outputs` is not a list of arrays, the first with this data type and these sizes; else None."""
+    return not_arrays(outputs, count) or wrong_array(cast("list[np.ndarray]", outputs)[0], dtype, sizes)
 
 
 def wrong_array(array: np.ndarray, dtype: np.dtype, sizes: Sequence[int], name: str = "the output") -> str | None:

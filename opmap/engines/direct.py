@@ -61,9 +61,9 @@ class DirectProvider(WorkerProvider):
         compile: Compile | None = None,
         offsets: Mapping[str, int] | None = None,
     ) -> Result:
-        """Returns the output of a descriptor, which may break rules. Without `tensors` it is only created and compiled.
+        """Returns the outputs of a descriptor, which may break rules. Without `tensors` it is only created and compiled.
 
-        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of the output's
+        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of an output's
         elements makes the result malformed. If DirectML refuses the descriptor, the result has an error at stage `load`.
         """
         from .directml.describing import dispatchable, from_memory, to_memory, touched
@@ -79,10 +79,12 @@ class DirectProvider(WorkerProvider):
         result = self.perform(step)
         if result.error is not None or tensors is None:
             return result
-        (name,), (region,) = desc.spec().field_names("output"), result.outputs.values()
-        offset, output = own_offsets.get(name, 0), desc.output
         evidence = Evidence(placement=Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),)))
-        if problem := touched(output, region, offset):
-            return msgspec.structs.replace(result, outputs={}, malformed=problem, evidence=evidence)
-        array = from_memory(output, region, offset).view(dtype_of(output.data_type))
-        return msgspec.structs.replace(result, outputs={name: array}, evidence=evidence)
+        arrays = {}
+        for (name, output), region in zip(desc.outputs.items(), result.outputs.values(), strict=True):
+            offset = own_offsets.get(name, 0)
+            if problem := touched(output, region, offset):
+                problem = f"{name} {problem}" if len(desc.outputs) > 1 else problem
+                return msgspec.structs.replace(result, outputs={}, malformed=problem, evidence=evidence)
+            arrays[name] = from_memory(output, region, offset).view(dtype_of(output.data_type))
+        return msgspec.structs.replace(result, outputs=arrays, evidence=evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import ProviderError
-from ..tensors import DataType
+from ..tensors import DIRECTML_TYPES
 from ..vocabulary import Stage
 from .directml.arena import Arena
 from .directml.compiling import compiled
@@ -71,8 +71,8 @@ class Dispatcher(Performer):
 
     def _unsupported_type(self, step: Dispatch) -> str | None:
         """Returns which data type of a refused operator the device does not support, in words; None if it supports all."""
-        used = {member.tensor.data_type for member in step.operator.members if member.tensor}
-        for data_type in DataType:
+        used = {tensor.data_type for member in step.operator.members for tensor in member.tensors or ()}
+        for data_type in DIRECTML_TYPES:
             if data_type.number in used and not supports(self._device.directml, data_type):
                 return f"{_SOURCE}: the device does not support {data_type.name}"
         return None
@@ -82,7 +82,7 @@ class Dispatcher(Performer):
         device = self._device.directml
         return {
             "directml_feature_level": fact(_SOURCE, lambda: highest_feature_level(device)),
-            "directml_data_types": fact(_SOURCE, lambda: [t.name for t in DataType if supports(device, t)]),
+            "directml_data_types": fact(_SOURCE, lambda: [t.name for t in DIRECTML_TYPES if supports(device, t)]),
         }
 
     def close(self) -> None:

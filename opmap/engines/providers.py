@@ -84,7 +84,7 @@ class OpenProvider(ProviderFacts):
             raise TypeError(f"{self.name} runs cases, not models")
         return self.runner
 
-    def run_case(self, case: object) -> Result:
+    def run_case(self, case: Any) -> Result:
         """Returns what a provider with `runs_cases` makes of a case. Raises only ProviderError."""
         if isinstance(self.runner, DirectProvider):
             return self.runner.run_case(case)
@@ -97,8 +97,10 @@ class OpenProvider(ProviderFacts):
             raise
         except BaseException as error:  # also SystemExit
             raise ProviderError(describe(error), stage=Stage.RUN) from error
-        evidence, problem = Evidence(placement=Placement(ASSERTED, (("", self.name),))), not_arrays(outputs)
-        return Result(outputs={} if problem else {"output": outputs[0]}, malformed=problem, evidence=evidence)
+        evidence, fields = Evidence(placement=Placement(ASSERTED, (("", self.name),))), case.desc.outputs
+        problem = not_arrays(outputs, len(fields))
+        named = {} if problem else dict(zip(fields, outputs, strict=True))
+        return Result(outputs=named, malformed=problem, evidence=evidence)
 
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""

@@ -436,7 +436,7 @@ _CLAUSES: dict[type[Step], str] = {
 def native_command() -> list[str]:
     """Returns the command that starts the worker in this Python.
 
-    It names worker_main.py by its path, and `-P` keeps the current directory out of sys.path: no file in the current
-    directory can replace a module of the worker.
+    It names worker_main.py by its path, and `-P` keeps the folder of that file out of sys.path: no file there replaces a
+    module of the same name that a provider has.
     """
     return [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py"))]

@@ -241,6 +241,7 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
             record.message,
             _dxdispatch(smallest),
             record.actual,
+            smallest.desc.output_field if len(smallest.desc.outputs) > 1 else None,
         ),
         asked=AskedDocument(
             asked.runs,

@@ -12,7 +12,7 @@ from ..cases.catalogue import catalogue
 from ..cases.coverage.boundaries import UNREACHABLE_RULES
 from ..cases.coverage.covered import Covered, measure, runnable_examples
 from ..cases.coverage.kernels import Kernels, Kind, kernel_files, kernel_reached
-from ..cases.parameters import WIDTHS
+from ..cases.parameters import widths
 from ..cases.probes import probes
 from ..cases.variants import VARIANTS
 from ..operators import OPERATORS
@@ -135,7 +135,7 @@ def operator_coverage(covered: Covered, strength: int) -> OperatorCoverage:
     values, pairs, triples = covered.possible(strength=strength)
     rules, fields = _rules(covered), covered.definition.descriptor.spec().fields
     width_count, descriptor_count = (
-        len(WIDTHS),
+        len(widths(covered.definition)),
         sum(1 for _ in covered.definition.world(*covered.definition.descriptor.spec().world)) if strength > 2 else 0,
     )
     return OperatorCoverage(

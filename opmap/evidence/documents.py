@@ -207,7 +207,7 @@ class SmallestDocument(msgspec.Struct, frozen=True):
     """The smallest case: its id, its tensors in words, and the message of its record.
 
     `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that. `actual` is its output, if
-    it has one.
+    it has one; if it should have several, the one that `output` names.
     """
 
     case: str
@@ -215,6 +215,7 @@ class SmallestDocument(msgspec.Struct, frozen=True):
     message: str | None
     dxdispatch: dict[str, object] | None
     actual: TensorRecord | None = None
+    output: str | None = None
 
 
 class AskedDocument(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from ..engines.sessions import CPU, DIRECTML
 from ..engines.steps import Clear
 from ..errors import MappingError
 from ..judge.judge import fits_int32
-from ..judge.record import Record, TensorRecord
+from ..judge.record import Record, TensorRecord, at_wrong_output
 from ..mapping import IndexConversion, map_descriptor
 from ..mapping.dxdispatch import desc_json
 from ..tensors import DataType, Tensor
@@ -75,7 +75,10 @@ def export_folder(
     inputs = case.inputs
     issue = Issue(
         case=case,
-        expected=_tensor(inputs.desc.output.data_type, inputs.desc.output.sizes, inputs.expected),
+        expected={
+            field: _tensor(output.data_type, output.sizes, inputs.of(field).expected)
+            for field, output in inputs.desc.outputs.items()
+        },
         provider=(record and record.provider) or provider,
         default=default,
         device_class=record.device_class if record else None,
@@ -146,6 +149,8 @@ def _annotated(formed: Formed, case: Case) -> Formed:
 
 def _recorded(formed: Formed, case: Case, record: Record | None, files: dict[str, bytes]) -> Recorded | None:
     """Returns the wrong output of a record, and adds its file; None if there is none, or if it is too large."""
+    if record is not None:
+        case, record = at_wrong_output(case, record)
     if record is None or record.actual is None or record.expected is None:
         return None
     actual, expected = _array(record.actual), _array(record.expected)

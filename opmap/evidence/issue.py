@@ -42,14 +42,14 @@ _FILES = {
 
 @dataclass(kw_only=True)
 class Issue:
-    """What an issue says. `expected` is the right output, elements without a documented value masked.
+    """What an issue says. `expected` has the right outputs by field, elements without a documented value masked.
     `default` is the provider on which the program runs if none is named.
 
     All texts are clean already; `removed` has what was taken out of them, or None.
     """
 
     case: Case
-    expected: np.ndarray
+    expected: Mapping[str, np.ndarray]
     provider: str | None = None
     default: str = ""
     device_class: str | None = None
@@ -70,10 +70,10 @@ class Issue:
         """The descriptor in words, and the values of its tensors."""
         case, recorded = self.case, self.recorded
         inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
-        output = recorded.output if recorded else case.inputs.output_field
-        outputs = [f"expected {output} = {_values(recorded.expected if recorded else self.expected)}"]
+        expected = {recorded.output: recorded.expected} if recorded else self.expected
+        outputs = [f"expected {output} = {_values(array)}" for output, array in expected.items()]
         if recorded:
-            outputs.append(f"actual   {output} = {_values(recorded.actual)}")
+            outputs.append(f"actual   {recorded.output} = {_values(recorded.actual)}")
         return [describe_case(case), *inputs, *outputs]
 
 

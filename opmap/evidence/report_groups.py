@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from ..cases.case import Case
@@ -15,7 +15,7 @@ from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import OpmapError
 from ..files import to_json
-from ..judge.record import Record
+from ..judge.record import Record, at_wrong_output
 from ..limits import MAX_GLOB
 from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
@@ -94,8 +94,13 @@ def _group(
     id = group.smallest.case
     shown = None
     if number <= MOST_PICTURES and (case := cases.get(id) or _of_dispatch(group)):
-        record = records.get(id)
-        shown = picture(case, comparable_bits(case, record.actual if record else group.smallest.actual))
+        record, actual, output = records.get(id), group.smallest.actual, group.smallest.output
+        if record:
+            case, record = at_wrong_output(case, record)
+            actual = record.actual
+        elif output in case.desc.outputs:
+            case = replace(case, desc=case.desc.of_output(output))
+        shown = picture(case, comparable_bits(case, actual))
     return ShownGroup(number, group.cases, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
 
 

@@ -75,7 +75,7 @@ def place(record: Record, case: Case | None) -> MatrixCell:
     operator = (record.operator or UNKNOWN).removeprefix("DML_OPERATOR_")
     if case is not None:
         indices = case.desc.index_tensors()
-        first = case.desc.tensors[case.desc.data_tensors()[0]]
+        first = case.desc.first_data
         data_type, dimensions = first.data_type.name, str(first.dimension_count)
         index_type = case.desc.tensors[indices[0]].data_type.name if indices else UNKNOWN
     else:

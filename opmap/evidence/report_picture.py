@@ -101,16 +101,16 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
     desc, output = case.desc, case.desc.output
     if any(tensor.element_count > MAX_DRAWN for tensor in desc.tensors.values()):
         return None
-    names = {field: name for name, field in desc.spec().pseudocode.tensors.items()}
+    names = {field: name for name, field in desc.own_spec.pseudocode.tensors.items()}
     inputs = {
         name: _Shown(names.get(name, name), tensor.data_type, tensor.sizes, tensor.bits)
         for name, tensor in case.tensors.items()
     }
-    expected = _Shown("expected output", output.data_type, output.sizes, case.expected)
+    expected = _Shown(f"expected {desc.output_label}", output.data_type, output.sizes, case.expected)
     shown, text = [*inputs.values(), expected], "there is no output that could be compared with the expected one"
     likes = shown
     if actual is not None:
-        wrong = _Shown("actual output", output.data_type, output.sizes, actual)
+        wrong = _Shown(f"actual {desc.output_label}", output.data_type, output.sizes, actual)
         text = _mark(WrongOutput.of(case, actual), inputs, expected, wrong)
         shown, likes = [*shown, wrong], [*inputs.values(), wrong, wrong]  # both outputs show the same part
     grids = [_grid(tensor, like.marks) for tensor, like in zip(shown, likes, strict=True)]
@@ -137,13 +137,13 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     for name, address in _indices_of(case, first):
         inputs[name].marks.setdefault(address, USED)
     (wanted,), (got,) = expected.texts([first]), actual.texts([first])
-    element = f"output{list(unravel(first, case.desc.output.sizes))}"
+    element = f"{case.desc.output_label}{list(unravel(first, case.desc.output.sizes))}"
     return f"{len(places)} of {len(actual.bits)} elements are wrong; {element} must be {wanted}, got {got}"
 
 
 def _place(case: Case, inputs: Mapping[str, _Shown], address: int) -> tuple[_Shown, int]:
     """Returns the tensor, and the address in it, of an address that counts through all tensors that are moved."""
-    fields = case.desc.spec().pseudocode.tensors
+    fields = case.desc.own_spec.pseudocode.tensors
     for name in case.desc.access.sources:
         shown = inputs[fields[name]]
         if address < len(shown.bits):
@@ -157,7 +157,7 @@ def _indices_of(case: Case, element: int) -> Iterator[tuple[str, int]]:
 
     Yields none if another statement than one that visits the output in its order writes the element.
     """
-    fields = case.desc.spec().pseudocode.tensors
+    fields = case.desc.own_spec.pseudocode.tensors
     moves = case.desc.access.moves
     if len(moves) != 1 or not moves[0].target.in_order:
         return

@@ -93,7 +93,13 @@ class WrittenBundle:
                 message = f"must be the only record of {record.case}"
                 raise InputError(message, path=f"line {line}", file=str(path))
             if not record.good:
-                for name, tensor in (("expected", record.expected), ("actual", record.actual)):
+                tensors = {"expected": record.expected, "actual": record.actual}
+                for field, output in (record.outputs or {}).items():
+                    tensors |= {
+                        f"outputs[{field}].expected": output.expected,
+                        f"outputs[{field}].actual": output.actual,
+                    }
+                for name, tensor in tensors.items():
                     _check_bits(tensor, path, f"line {line}: $.{name}.Bits")
             seen.add(record.case)
             left -= 1

@@ -52,7 +52,7 @@ def _rows(wrong: WrongOutput) -> Iterator[list[str]]:
         at = unravel(place, desc.output.sizes)
         expected, actual = values(desc.output.data_type, [int(wrong.right[place]), int(wrong.wrong_bits[number])])
         documented = desc.trace(at, tensors).text.partition(" = ")[2]
-        yield [f"output{list(at)}", documented, expected, actual, _source(wrong, int(wrong.read[number]))]
+        yield [f"{desc.output_label}{list(at)}", documented, expected, actual, _source(wrong, int(wrong.read[number]))]
 
 
 def _source(wrong: WrongOutput, address: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..pseudocode import Address, IndexRead, Term, strides_of
+from ..pseudocode import Address, Computed, Expression, IndexRead, Term, strides_of
 from .case_arrays import CaseArrays, Numbers
 from .fault import Fault
 
@@ -41,6 +41,21 @@ def _block_moved_by_padding(address: Address) -> Address:
 def _at_zero(chosen: Callable[[int, Term, Address], bool]) -> ChangeAddress:
     """Sets the position to 0 in each dimension for which `chosen(dimension, term, address)` is true."""
     return lambda address: address.change(lambda i, term: term.at_zero() if chosen(i, term, address) else term)
+
+
+def _limited_late(address: Address) -> Address:
+    """Limits computed positions to their dimensions, and no number on the way to them."""
+
+    def unlimited(node: Expression) -> Expression:
+        return node.operands[0] if isinstance(node, Computed) and node.operator == "min" else node
+
+    def change(i: int, term: Term) -> Term:
+        free = term.computed and term.computed.change(unlimited)
+        if free is None or free == term.computed:
+            return term
+        return term._replace(computed=Computed("max", (Computed("min", (free, term.size - 1)), 0)))
+
+    return address.change(change)
 
 
 def _order_reversed(dimensions: Callable[[Address], Sequence[int]]) -> ChangeAddress:
@@ -221,6 +236,12 @@ ADDRESS_FAULTS = {
         text="rows of the input start at multiples of four elements", address=_strides_from(_rows_of_four)
     ),
     "size-16-bits": Fault(text="sizes are cut to 16 bits", address=_sizes_cut, needs=_NEEDS_DIMENSION),
+    "limit-of-position": Fault(
+        text="a number is cut to 32 bits; the position that is computed from it is limited in place of the number",
+        indices=lambda rows, data_type: rows & 0xFFFFFFFF,
+        address=_limited_late,
+        concerns=lambda arrays: _limited_late(arrays.address) != arrays.address,
+    ),
     # the address
     "address-off-by-one": Fault(text="every address is one element too high", addresses=lambda a, arrays: a + 1),
     "address-16-bits": Fault(

@@ -1,12 +1,13 @@
 """A case as NumPy arrays: the access map, the indices and the bit patterns, in parts that a fault can replace.
 
 A fault changes the last statement of the pseudocode: the address of the side that reads indices. This is the source if
-the operator gathers, the target if it scatters, and the source if no side reads an index.
+the operator gathers, the target if it scatters, and mostly the source if no side reads an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,10 +52,24 @@ class Indices:
 class CaseArrays:
     """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
 
-    Functions that return an output or an address return flat, row-major arrays.
+    Functions that return an output or an address return flat, row-major arrays. If the case has several outputs, they are
+    about one of them: that which the descriptor is looked at from (`OperatorDesc.of_output`).
     """
 
     case: Case
+
+    @cached_property
+    def outputs(self) -> list[CaseArrays]:
+        """The case as arrays, looked at from each of its outputs."""
+        desc = self.case.desc
+        own = desc.output_field
+        others = {f: dataclasses.replace(self.case, desc=desc.of_output(f)) for f in desc.outputs if f != own}
+        return [self if field == own else CaseArrays(others[field]) for field in desc.outputs]
+
+    @property
+    def number(self) -> int:
+        """The place of the output in the list of outputs."""
+        return [*self.case.desc.outputs].index(self.case.desc.output_field)
 
     @cached_property
     def data_type(self) -> DataType:
@@ -81,7 +96,7 @@ class CaseArrays:
 
     @cached_property
     def address(self) -> Address:
-        """The address of the side of `move` that reads indices; of the source if no side does."""
+        """The address of the side of `move` that reads indices; see `Move.indexed_side`."""
         return self.move.indexed_side
 
     @cached_property
@@ -91,10 +106,13 @@ class CaseArrays:
 
     @cached_property
     def indices(self) -> dict[str, Indices]:
-        """The index tensors by name."""
-        tensors = {name: (self._tensor(name), len(sizes)) for name, sizes in self.case.desc.access.index_bounds.items()}
+        """The index tensors by name, also those that are computed with."""
+        access = self.case.desc.access
+        lengths = {name: len(sizes) for name, sizes in access.index_bounds.items()}
+        lengths |= dict.fromkeys(access.value_reads, 1)
+        tensors = {name: (self._tensor(name), length) for name, length in lengths.items()}
         return {
-            name: Indices(np.array(tensor.values, np.int64).reshape(-1, tuple_size), tensor.data_type)
+            name: Indices(_numbers(tensor.values).reshape(-1, tuple_size), tensor.data_type)
             for name, (tensor, tuple_size) in tensors.items()
         }
 
@@ -106,22 +124,28 @@ class CaseArrays:
     @cached_property
     def computed_with(self) -> dict[str, Numbers]:
         """The tensors that guards and expressions compute with, by name. A number beyond 2^62 counts as 2^62."""
-        return {
-            name: np.array([min(value, 2**62) for value in self._tensor(name).integers], np.int64)
-            for name in self.case.desc.access.value_reads
-        }
+        return {name: np.minimum(self.indices[name].rows[:, 0], 2**62) for name in self.case.desc.access.value_reads}
+
+    def with_indices(self, indices: Mapping[str, Indices]) -> CaseArrays:
+        """Returns the same case with other indices."""
+        changed = CaseArrays(self.case)
+        vars(changed)["indices"] = indices
+        return changed
 
     @property
     def before(self) -> Bits:
         """A new array: the output before `move` runs. Elements that no earlier statement writes are zero."""
-        access = self.case.desc.access
+        statements = self.case.desc.access.statements[:-1]
+        return self.after([(s, s.source if isinstance(s, Copy) else s.source.tensor) for s in statements])
+
+    def after(self, statements: Iterable[tuple[Copy | Move, str]]) -> Bits:
+        """Returns a new array: the output after these statements, each with the tensor that it reads."""
         output: Bits = np.zeros(self.case.desc.output.element_count, f"<u{self.data_type.size}")
-        for statement in access.statements[:-1]:
+        for statement, source in statements:
             if isinstance(statement, Copy):
-                output = bit_array(self._tensor(statement.source)).copy()
+                output = self._bits(source).copy()
             else:
-                data = self._bits(statement.source.tensor)
-                moved = data.take(self.element_addresses(statement.source), mode="clip")
+                moved = self._bits(source).take(self.element_addresses(statement.source), mode="clip")
                 self._put(output, self.element_addresses(statement.target), moved, statement)
         return output
 
@@ -195,7 +219,7 @@ class CaseArrays:
         An address outside the tensor means the first or the last element, as it was seen on DirectML.
         """
         move = self.move
-        if not move.target.indexed_dimensions:
+        if self.address is move.source:
             moved = self.data.take(addresses, mode="clip")
             if self.writes_in_order:
                 return moved
@@ -212,7 +236,7 @@ class CaseArrays:
         return bit_array(self._tensor(name))
 
     def _tensor(self, name: str) -> Tensor:
-        return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]
+        return self.case.tensors[self.case.desc.own_spec.pseudocode.tensors[name]]
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:
@@ -242,6 +266,11 @@ def index_positions(address: Address, values: Sequence[Numbers], position: Resol
     """Returns the positions that indices mean. `values` has one array per dimension that reads an index."""
     sizes = (term.size for term in address.terms if term.read)
     return [position(index, size) for index, size in zip(values, sizes, strict=True)]
+
+
+def _numbers(values: Sequence[float]) -> Numbers:
+    """Returns integers; one above the highest INT64 becomes that."""
+    return np.array([min(value, 2**63 - 1) for value in values], np.int64)
 
 
 def bit_array(tensor: Tensor) -> Bits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,9 @@ class Fault:
     - `value(bits, data type)`: the bit patterns that are moved.
     - `output(bits, arrays)`: the output's bit patterns, flat and row-major; the function may change `bits` in place.
     - `session()`: the whole computation. It returns a function from arrays to output that remembers earlier runs.
-    - `result(output)`: the list of arrays that the provider returns.
+    - `result(output)`: the list of arrays that the provider returns in place of the first output.
+
+    If a case has several outputs, each is computed with the fault in it; with one of `session`, the first one.
 
     If `concerns(arrays)` is false for a case, the fault changes nothing in it.
     `needs` names the input that shows the fault and that `smoke` lacks: `standard` must catch such a fault; if it is `huge`,
@@ -76,10 +78,13 @@ class Fault:
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """Returns the output after the faults in address, indices, position and addresses."""
+        indices = self._indices(arrays)
+        if self.indices and arrays.computed_with:
+            arrays = arrays.with_indices(indices)
         address, values = arrays.address, arrays.index_values
         if self.address or self.indices:
             address = self.address(address) if self.address else address
-            values = arrays.read_indices(address, self._indices(arrays))
+            values = arrays.read_indices(address, indices)
         positions = index_positions(address, values, self.position)
         # Most faults change nothing in most cases, and the output is the expensive part.
         same = (bool((a == b).all()) for a, b in zip(positions, arrays.positions, strict=True))
@@ -108,14 +113,18 @@ class FaultProvider:
 
     def run_arrays(self, arrays: CaseArrays) -> list[Array]:
         """Returns the same as `run_case`, for a case whose arrays exist already."""
-        return self.results(self.bits(arrays), arrays)
+        return self.results([self.bits(output) for output in arrays.outputs], arrays)
 
     def bits(self, arrays: CaseArrays) -> Bits:
-        """Returns the output's bit patterns; `arrays.right` itself where the fault changes nothing. To be called once a run."""
-        return self._bits(arrays)
+        """Returns the bit patterns of one output; `arrays.right` itself where the fault changes nothing. To be called once a run."""
+        return arrays.right if self.fault.session and arrays.number else self._bits(arrays)
 
-    def results(self, bits: Bits, arrays: CaseArrays) -> list[Array]:
+    def results(self, bits: Sequence[Bits], arrays: CaseArrays) -> list[Array]:
         """Returns the outputs that hold these bit patterns."""
-        bits = np.ascontiguousarray(bits, f"<u{arrays.data_type.size}")
-        output = bits.view(dtype_of(arrays.data_type)).reshape(arrays.output_sizes)
-        return self.fault.result(output) if self.fault.result else [output]
+        first, *others = (
+            np.ascontiguousarray(own, f"<u{output.data_type.size}")
+            .view(dtype_of(output.data_type))
+            .reshape(output.output_sizes)
+            for own, output in zip(bits, arrays.outputs, strict=True)
+        )
+        return [*(self.fault.result(first) if self.fault.result else [first]), *others]

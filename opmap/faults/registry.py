@@ -5,6 +5,7 @@ import difflib
 from ..engines.providers import OpenProvider
 from ..errors import InputError
 from .addresses import ADDRESS_FAULTS
+from .arrays import ARRAY_FAULTS
 from .conversions import CONVERSION_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
@@ -25,6 +26,7 @@ FAULTS: dict[str, Fault] = {
     **OUTPUT_FAULTS,
     **SESSION_FAULTS,
     **CONVERSION_FAULTS,
+    **ARRAY_FAULTS,
 }
 
 

@@ -56,14 +56,18 @@ def score(
     huge = {name: provider for name, provider in providers.items() if provider.fault.huge}
     caught_by: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
-        arrays, (is_wrong, are_wrong) = CaseArrays(case), _comparisons(case)
-        right_is_wrong = are_wrong(arrays.right)
+        arrays = CaseArrays(case)
+        outputs = [(output, *_comparisons(output.case)) for output in arrays.outputs]
+        right_is_wrong = [are_wrong(output.right) for output, _, are_wrong in outputs]
         for name, provider in (huge if is_large(case.desc) else providers).items():
-            bits = provider.bits(arrays)
+            all_bits = [provider.bits(output) for output, *_ in outputs]
             if provider.fault.result:
-                wrong = is_wrong(provider.results(bits, arrays))
+                wrong = outputs[0][1](provider.results(all_bits, arrays))
             else:
-                wrong = right_is_wrong if bits is arrays.right else are_wrong(bits)
+                compared = zip(all_bits, outputs, right_is_wrong, strict=True)
+                wrong = any(
+                    known if bits is o.right else are_wrong(bits) for bits, (o, _, are_wrong), known in compared
+                )
             if wrong:
                 caught_by[name].append(case.id)
         advance()
@@ -73,8 +77,8 @@ def score(
 def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callable[[Bits], bool]]:
     """Returns two functions that say whether the judge calls a result a mismatch of this case.
 
-    The first takes outputs, the second the bits of an output that has the right type and sizes. They compare whole
-    arrays, because each case is compared with the outputs of every fault.
+    The first takes outputs, of which it looks at the first; the second the bits of an output that has the right type and
+    sizes. They compare whole arrays, because each case is compared with the outputs of every fault.
     """
     dtype, sizes = dtype_of(case.desc.output.data_type), case.desc.output.sizes
     bits_type = f"<u{dtype.itemsize}"
@@ -90,7 +94,7 @@ def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callabl
         return bool((different if documented is None else different & documented).any())
 
     def is_wrong(outputs: Sequence[Array]) -> bool:
-        wrong = wrong_outputs(outputs, dtype, sizes)
+        wrong = wrong_outputs(outputs, dtype, sizes, len(case.desc.outputs))
         return bool(wrong) or are_wrong(np.ascontiguousarray(outputs[0], dtype).reshape(-1).view(bits_type))
 
     return is_wrong, are_wrong

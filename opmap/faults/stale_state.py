@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
 from ..tensors import DataType
-from .case_arrays import Bits, CaseArrays, Indices, index_positions
+from .case_arrays import Bits, CaseArrays, Indices
 from .fault import Fault
 
 RunCase = Callable[[CaseArrays], Bits]
@@ -108,7 +108,7 @@ def _with_address_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
 
 def _with_indices_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
     """Uses the first run's indices."""
-    return _with_indices(first.indices, arrays)
+    return arrays.with_indices(first.indices).right
 
 
 def _with_width_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
@@ -136,12 +136,7 @@ def _with_index_type_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
     indices = {
         name: _read_as(index_tensor, first.indices[name].data_type) for name, index_tensor in arrays.indices.items()
     }
-    return _with_indices(indices, arrays)
-
-
-def _with_indices(indices: Mapping[str, Indices], arrays: CaseArrays) -> Bits:
-    positions = index_positions(arrays.address, arrays.read_indices(arrays.address, indices))
-    return arrays.output(arrays.element_addresses(arrays.address, positions))
+    return arrays.with_indices(indices).right
 
 
 def _read_as(indices: Indices, data_type: DataType) -> Indices:

@@ -68,7 +68,11 @@ class _GraphDrawing:
         self.operators: list[Operator] = [
             o
             for o in OPERATORS.values()
-            if o.lower and o.emit and not o.constant_inputs  # nodes have tensors only
+            if o.lower
+            and o.emit
+            and not o.constant_inputs
+            and not o.descriptor.spec().arrays  # nodes have few tensors, no numbers,
+            and not any(field.values for field in o.descriptor.spec().fields)  # and indices that name elements
         ]
 
     def graph(self) -> Graph:
@@ -165,8 +169,9 @@ class _GraphDrawing:
         operator = pick(random, self.operators)
         count = random.integer(1, 8) if chance(random, 8) else random.integer(1, 4)
         desc = operator.draw(random, count, MAX_ELEMENTS)
-        assert operator.lower is not None
-        lowering = operator.lower(desc)
+        lowering = operator.expressed(desc)
+        if lowering is None:
+            raise Invalid(operator.name)
         node = Node(op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict(lowering.attributes))
         inputs: list[Value] = []
         for field, sizes in lowering.shapes.items():

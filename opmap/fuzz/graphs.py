@@ -162,9 +162,13 @@ def _moved(node: Node, arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def operator_types() -> list[str]:
-    """Returns the ONNX operators that the registered operators become."""
+    """Returns the ONNX operators that the registered operators become, without those of arrays of tensors."""
     return list(
-        dict.fromkeys(o.onnx_operator for o in OPERATORS.values() if o.lower and o.emit and o.onnx_operator is not None)
+        dict.fromkeys(
+            o.onnx_operator
+            for o in OPERATORS.values()
+            if o.lower and o.emit and o.onnx_operator is not None and not o.descriptor.spec().arrays
+        )
     )
 
 
@@ -180,9 +184,7 @@ class Shaped(NamedTuple):
 def _shaped(op: str, attributes: tuple[tuple[str, int], ...], values: tuple[Value, ...]) -> Shaped:
     try:
         desc = emitted(op, [TensorDesc(v.type, v.sizes) for v in values], dict(attributes))
-        lower = OPERATORS[desc.operator].lower
-        assert lower is not None
-        lowering = lower(desc)
+        lowering = OPERATORS[desc.operator].lowering(desc)
         if desc.violations():
             raise Invalid(op)
     except (ArithmeticError, LookupError, TypeError, ValueError, OpmapError) as error:
@@ -191,7 +193,8 @@ def _shaped(op: str, attributes: tuple[tuple[str, int], ...], values: tuple[Valu
     same = lowering.attributes == dict(attributes) and list(lowering.shapes.values()) == [v.sizes for v in values]
     if not same or any(v.type not in types for v, types in zip(values, allowed, strict=True)):
         raise Invalid(op)
-    return Shaped(desc, tuple(lowering.shapes), lowering.output_shape)
+    sizes = desc.output.sizes if lowering.output_shape is None else lowering.output_shape
+    return Shaped(desc, tuple(lowering.shapes), sizes)
 
 
 def shaped(node: Node, values: Sequence[Value]) -> Shaped:

@@ -34,7 +34,7 @@ FINDINGS = {
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What DirectML makes of a descriptor: the error if it is refused, the output's values if it was run.
+    """What DirectML makes of a descriptor: the error if it is refused, the values of its outputs if it was run.
 
     `messages` are what the debug layers said, if they are on.
     """
@@ -99,13 +99,15 @@ def _findings(question: Question, rules: list[str], answers: Mapping[Compile, An
     if len({(bool(answer.refused), tuple(answer.output or ())) for answer in answers.values()}) > 1:
         yield COMPILE_DISAGREES
     if not rules:
-        wanted = question.desc.interpret(question.values())
+        wanted = [value for field in question.desc.outputs for value in _values(question, field)]
         for answer in answers.values():
-            if answer.output is not None and answer.output != _values(question, wanted):
+            if answer.output is not None and answer.output != wanted:
                 yield VALUE_DISAGREES
                 return
 
 
-def _values(question: Question, bits: Sequence[int | None]) -> list[int | float | str]:
-    data_type = question.desc.output.data_type
+def _values(question: Question, output: str) -> list[int | float | str]:
+    """Returns the documented values of an output."""
+    desc = question.desc.of_output(output)
+    bits, data_type = desc.interpret(question.values()), desc.output.data_type
     return [plain(v) for v in from_bits(data_type, array(data_type.bits_code, [b or 0 for b in bits]))]

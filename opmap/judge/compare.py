@@ -40,7 +40,7 @@ def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tenso
     actual = check.actual
     assert actual is not None, "outputs of a wrong type or shape are related to nothing"
     bits = list(actual.bits)
-    if defaults and check.field == check.inputs.output_field:
+    if defaults and check.field == check.inputs.output_field:  # no copy of an input
         inputs = Inputs(check.inputs.desc, {**check.inputs.tensors, **defaults})
         if not differences(inputs.expected, bits):
             return FED_IGNORED
@@ -167,7 +167,7 @@ def _sizes(inputs: Inputs) -> str:
 
 def _only_place(inputs: Inputs, bits: int) -> str | None:
     """The only input element with these bits, as `input[1, 2]`; None if there are none or several."""
-    fields = inputs.desc.spec().pseudocode.tensors
+    fields = inputs.desc.own_spec.pseudocode.tensors
     sources = {name: inputs.tensors[fields[name]] for name in inputs.desc.access.sources}
     holders = [(name, tensor) for name, tensor in sources.items() if bits in tensor.bits]
     if len(holders) != 1 or holders[0][1].bits.count(bits) != 1:

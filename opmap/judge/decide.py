@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ..cases.case import Case
+from ..cases.values import FAR
 from ..cases.variants import VARIANTS
 from ..descriptors import OperatorDesc, TensorDesc, Violation
 from ..engines.protocol import ASSERTED, origin
@@ -25,12 +26,16 @@ from ..errors import MappingError, ProviderError
 from ..files import to_json
 from ..mapping.dxdispatch import Dispatch, desc_json
 from ..mapping.dxdispatch.descriptor_json import DescJson
+from ..operators import OPERATORS
 from ..tensors import from_bits, plain
 from ..vocabulary import VALUE_KINDS, Stage, Verdict
-from .compare import explain, undefined
+from .compare import differences, explain, undefined
 from .items import Item, operator_of
 from .outcome import Outcome
-from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
+from .record import LoweredRecord, OutputRecord, PlacementRecord, Record, TensorRecord
+
+NO_KERNEL = "NOT_IMPLEMENTED"
+"""ONNX Runtime's name of the error that no kernel fits a node."""
 
 MAX_LISTED = 10_000
 """The most elements of an output that a record lists in full."""
@@ -83,12 +88,24 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
-    if refused and undefined(outcome.inputs.expected):
+    undocumented = any(map(undefined, outcome.inputs.all_expected.values()))
+    if refused and (undocumented or (outcome.case.index_pattern == FAR and not provider.directml)):
         message = f"an index is out of range, and {provider.name} refused it: {error}"
-        return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
+        return {
+            "verdict": Verdict.OBSERVED if undocumented else Verdict.UNSUPPORTED,
+            "stage": Stage.RUN,
+            "message": message,
+        }
     if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
         message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"
         return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
+    if error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
+        operator = OPERATORS[outcome.case.desc.operator].onnx_operator
+        return {
+            "verdict": Verdict.UNSUPPORTED,
+            "stage": Stage.LOAD,
+            "message": f"the CPU EP has no kernel of {operator}: {error}",
+        }
     return error_fields(error)
 
 
@@ -135,9 +152,9 @@ def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
         return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.path_problem}
     if outcome.differences:
         return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
-    expected = outcome.inputs.expected
-    if lacking := undefined(expected):
-        message = f"{lacking} of {len(expected)} elements have no documented value, and are not judged"
+    expected = outcome.inputs.all_expected.values()
+    if lacking := sum(map(undefined, expected)):
+        message = f"{lacking} of {sum(map(len, expected))} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
     elsewhere = outcome.placement.elsewhere
     return {
@@ -165,21 +182,38 @@ def _model_fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def _output_fields(outcome: Outcome, *, brief: bool) -> dict[str, Any]:
-    """Returns the fields of a record about the expected and the actual output."""
-    check, wrong = outcome.check, outcome.wrong_elements
-    if check is None:
-        if outcome.violations:
-            return {}
-        return {"expected": _tensor_record(outcome.case.desc.output, outcome.inputs.expected)}
-    tensor, actual = check.inputs.desc.tensors[check.field], check.actual
+    """Returns the fields of a record about the expected and the actual outputs.
+
+    They are those of the run that `outcome.check` is about. If it is about another tensor than an output, so are `expected`
+    and `actual`.
+    """
+    if outcome.violations:
+        return {}
+    outputs = {field: _output_record(outcome, field, brief=brief) for field in outcome.case.desc.outputs}
+    check = outcome.check
+    own = check is None or check.field in outputs
+    first = next(iter(outputs.values())) if own or check is None else _output_record(outcome, check.field, brief=brief)
+    return {"expected": first.expected, "actual": first.actual, "outputs": outputs}
+
+
+def _output_record(outcome: Outcome, field: str, *, brief: bool) -> OutputRecord:
+    """Returns what a record says about one output. It is the check of this field that is nearest to `outcome.check`."""
+    own, main = [check for check in outcome.checks if check.field == field], outcome.check
+    if main is None or not own:
+        inputs = outcome.inputs.of(field)
+        return OutputRecord(_tensor_record(inputs.desc.output, inputs.expected))
+    at = outcome.checks.index(main)
+    check = main if main.field == field else min(own, key=lambda other: abs(outcome.checks.index(other) - at))
+    tensor, actual = check.inputs.desc.tensors[field], check.actual
+    wrong = outcome.wrong_elements if check is main else differences(check.expected, actual.bits) if actual else ()
     as_digest = brief and actual is not None and not wrong
     expected = _tensor_record(tensor, check.expected, wrong, brief=as_digest)
     if actual is None:
-        return {"expected": expected}
+        return OutputRecord(expected)
     if not wrong and actual.data_type is tensor.data_type and check.expected == actual.bits:
-        return {"expected": expected, "actual": expected}
+        return OutputRecord(expected, expected)
     tensor = dataclasses.replace(tensor, data_type=actual.data_type)
-    return {"expected": expected, "actual": _tensor_record(tensor, actual.bits, wrong, brief=as_digest)}
+    return OutputRecord(expected, _tensor_record(tensor, actual.bits, wrong, brief=as_digest))
 
 
 @lru_cache(maxsize=512)
@@ -294,8 +328,8 @@ def _comparable(record: Record) -> bytes:
     only the verdict, the stage and the place in ONNX Runtime count.
     """
     message = record.message if record.verdict.standing in ("right", "failed") else None
-    actual = None if record.verdict == Verdict.OBSERVED else record.actual
-    return to_json([record.verdict, record.stage, record.path, message, actual])
+    outputs = None if record.verdict == Verdict.OBSERVED else [record.actual, record.outputs]
+    return to_json([record.verdict, record.stage, record.path, message, outputs])
 
 
 def fails_only_batched(record: Record, others: Sequence[str]) -> Record:

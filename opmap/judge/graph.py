@@ -24,7 +24,8 @@ def described(run: VariantRun) -> tuple[str | None, Sequence[str]]:
         return None, ()
     mapped, first = run.formed.mapped, run.first
     fields = run.formed.fixed
-    constants = {name: convert(first.tensors[name], mapped.lowered_as.tensors[name].data_type) for name in fields}
+    fed = mapped.feed({name: first.tensors[name] for name in mapped.feeds})
+    constants = {name: convert(fed[name], mapped.lowered_as.tensors[name].data_type) for name in fields}
     external = {PurePosixPath(n).stem: files[n].tobytes() for n in files if n not in names}
     try:
         read = [read_graph(files[name].tobytes()) for name in names]

@@ -6,7 +6,7 @@ that happened to one case (an `Outcome`), without the record.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
@@ -16,11 +16,12 @@ from ..cases.variants.packs import Pack
 from ..cases.variants.proofs import Proof
 from ..cases.variants.run_modes import SESSION
 from ..descriptors import FEATURE_LEVELS
-from ..engines.arrays import dtype_of, from_array, only_output
+from ..engines.arrays import dtype_of, from_array, not_arrays, wrong_array
 from ..engines.performer import Performer
 from ..engines.protocol import COPIES
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU
+from ..engines.steps import Result
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
 from ..mapping import IndexConversion, MappedModel, map_descriptor
@@ -99,17 +100,15 @@ class Judge:
             return Outcome(case=case, inputs=inputs, violations=violations)
         try:
             if provider.runs_cases:
-                lowers = OPERATORS[case.desc.operator].lower is not None and not provider.direct
+                lowers = OPERATORS[case.desc.operator].expressed(case.desc) and not provider.direct
                 return Ready(case, inputs, self.map(case) if lowers else None)
             variant = VARIANTS[case.variant]
             if not has_variant(provider, variant):
                 message = f"{provider.name} does not have the variant {case.variant}"
                 raise MappingError(message, verdict=Verdict.UNSUPPORTED)
             operator, data_type = OPERATORS[case.desc.operator], case.desc.output.data_type
-            if provider.name == CPU and data_type in operator.cast_on_cpu:
-                message = (
-                    f"the CPU EP has no {data_type.name} kernel of {operator.onnx_operator}: ONNX Runtime adds Casts"
-                )
+            if provider.name == CPU and (why := operator.not_on_cpu.get(data_type)):
+                message = f"the CPU EP is no judge of {operator.onnx_operator} of {data_type.name}: {why}"
                 raise MappingError(message, verdict=Verdict.UNSUPPORTED)
             mapped = self.map(case)
             formed = variant.form.build(mapped, inputs)
@@ -151,16 +150,14 @@ class Judge:
 
     def _run_case(self, ready: Ready) -> Outcome:
         """Gives the case itself to a provider that runs cases."""
-        case, inputs, output = ready.case, ready.inputs, ready.case.desc.output
+        case, inputs = ready.case, ready.inputs
         try:
             result = self.provider.run_case(case)
         except ProviderError as error:
             return Outcome(case=case, inputs=inputs, mapped=ready.mapped, error=error)
         checks: list[Check] = []
         if result.error is None:
-            array = only_output(result, dtype_of(output.data_type), output.sizes)
-            actual, problem = (None, array) if isinstance(array, str) else (from_array(array), None)
-            checks = [Check("", inputs, inputs.output_field, inputs.expected, actual, problem)]
+            checks = list(_checked(inputs, result))
         return Outcome(
             case=case,
             inputs=inputs,
@@ -245,6 +242,18 @@ def _perform(
         for run, part in zip(runs, pack.evidence(evidence) if pack else [evidence] * len(runs), strict=True):
             run.evidence[SESSION] = part
     return error, done, of_all
+
+
+def _checked(inputs: Inputs, result: Result) -> Iterator[Check]:
+    """Gives the outputs of a run of a case itself, each beside what it must be; one check if the list of them is wrong."""
+    outputs = inputs.desc.outputs
+    if problem := result.malformed or not_arrays(list(result.outputs.values()), len(outputs)):
+        yield Check("", inputs, inputs.output_field, inputs.expected, None, problem)
+        return
+    for (field, output), array in zip(outputs.items(), result.outputs.values(), strict=True):
+        problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
+        actual, own = None if problem else from_array(array), inputs.of(field)
+        yield Check(field if len(outputs) > 1 else "", own, field, own.expected, actual, problem)
 
 
 def end(performer: Performer) -> ProviderError | None:

@@ -49,11 +49,12 @@ class Outcome:
             wrong = differences(check.expected, check.actual.bits) if check.actual else ()
             if check.problem or wrong:
                 return check, wrong
-        return next((check for check in reversed(self.checks) if check.field == check.inputs.output_field), None), ()
+        first = self.inputs.output_field
+        return next((check for check in reversed(self.checks) if check.field == first), None), ()
 
     @property
     def check(self) -> Check | None:
-        """The first output that is wrong; if all are right, the last one of the case's own output."""
+        """The first output that is wrong; if all are right, the last one of the case's first output."""
         return self._first_wrong[0]
 
     @property

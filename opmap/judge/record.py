@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import msgspec
 
+from ..cases.case import Case
 from ..engines.protocol import Placement
 from ..engines.provider_facts import ProviderFacts
 from ..engines.providers import OpenProvider
@@ -44,6 +45,21 @@ class TensorRecord(msgspec.Struct, frozen=True):
         if self.Bits is None or None in self.Bits:
             return self.Digest
         return hashlib.sha256(b"".join(bytes.fromhex(bits)[::-1] for bits in self.Bits if bits)).hexdigest()
+
+    def agrees(self, expected: TensorRecord) -> bool:
+        """Returns whether this is the expected tensor. An element without a documented value agrees with everything."""
+        if self.Bits is None or expected.Bits is None:
+            return self.Digest == expected.Digest
+        pairs = zip(self.Bits, expected.Bits, strict=False)
+        form = (self.DataType, self.Sizes) == (expected.DataType, expected.Sizes)
+        return form and all(wanted in (None, bits) for bits, wanted in pairs)
+
+
+class OutputRecord(msgspec.Struct, frozen=True):
+    """One output: what it must be, and what it is; None if the provider gave none of the right type and sizes."""
+
+    expected: TensorRecord
+    actual: TensorRecord | None = None
 
 
 class PlacementRecord(msgspec.Struct, frozen=True):
@@ -102,6 +118,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `variant` names how the descriptor was run on the provider. `descriptor` says how the DirectML graph that the EP
     wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
 
+    `expected` and `actual` are those of the first output, `outputs` has those of all, by field, in the page's order.
+
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
     `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else it is
@@ -125,6 +143,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     kinds: list[str] | None = None
     expected: TensorRecord | None = None
     actual: TensorRecord | None = None
+    outputs: dict[str, OutputRecord] | None = None
     provider: str | None = None
     placement: PlacementRecord | None = None
     road: PathRecord | None = None
@@ -153,6 +172,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.placement is not None and self.placement.asserted
 
     @property
+    def digest(self) -> str | None:
+        """The SHA-256 of the actual output; of several outputs, that of their digests. None if one is not known."""
+        if not self.outputs or len(self.outputs) == 1:
+            return self.actual.digest if self.actual else None
+        digests = [output.actual.digest if output.actual else None for output in self.outputs.values()]
+        return None if None in digests else hashlib.sha256("".join(filter(None, digests)).encode()).hexdigest()
+
+    @property
     def ran(self) -> bool:
         """Whether the provider was given the case. It may have answered that it does not support it."""
         return ran(self.verdict, self.stage)
@@ -178,6 +205,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return (self.case or "").startswith(CONTRACT)
 
 
+def at_wrong_output(case: Case, record: Record) -> tuple[Case, Record]:
+    """Returns a case and its record as if the first wrong output were the first one.
+
+    They stay as they are if the case has one output, or if no output is wrong.
+    """
+    return next(at_wrong_outputs(case, record), (case, record))
+
+
+def at_wrong_outputs(case: Case, record: Record) -> Iterator[tuple[Case, Record]]:
+    """Gives a case and its record as if each wrong output were the first one; nothing if the case has one output."""
+    for field, output in (record.outputs or {}).items() if record.outputs and len(record.outputs) > 1 else ():
+        wrong = output.actual is None or not output.actual.agrees(output.expected)
+        if wrong and field in case.desc.outputs:
+            seen = replace(case, desc=case.desc.of_output(field))
+            yield seen, msgspec.structs.replace(record, expected=output.expected, actual=output.actual)
+
+
 FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record.__struct_fields__)
 """The facts about a provider that a record has under their own names."""
 
@@ -197,6 +241,7 @@ def shortened(record: Record) -> Record:
         message=_shared_text(record.message),
         expected=None,
         actual=None,
+        outputs=None,
         provider=_shared_text(record.provider),
         placement=placement and _shared(repr(placement), placement),
         road=road and _shared(repr(road), road),

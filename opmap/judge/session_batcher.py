@@ -119,7 +119,7 @@ class SessionBatcher:
 
     def _session(self, ready: Ready) -> object:
         """Returns a key that is equal for the cases of a batch that run in one session."""
-        if ready.formed is None or undefined(ready.inputs.expected):
+        if ready.formed is None or any(map(undefined, ready.inputs.all_expected.values())):
             return ready.case.id  # a provider may refuse it, and with it the whole group
         if self.pack > 1:
             return PACKS, ready.formed.model.opset_import[0].version

@@ -21,7 +21,8 @@
     message = "consistent with"
 
 An entry of `fails` is one of known failures whose provider, package, versions, device class and reason are those of the
-defect. Its `case` may be several globs. With `package`, the entry is for this package only.
+defect. Its `case` may be several globs. With `package`, the entry is for this package only. With `provider = "directml"`, it is for
+DirectML without ONNX Runtime, and gives the versions of DirectML.dll itself.
 """
 
 from __future__ import annotations
@@ -104,13 +105,15 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def known_failures(self) -> Iterator[KnownFailure]:
         """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
         for keys in self.fails:
-            for package, seen in self.seen.items():
-                if not seen.versions or keys.get("package", package) != package:
-                    continue
+            places = [
+                {"provider": DIRECTML, "package": package, "onnxruntime": seen.versions}
+                for package, seen in self.seen.items()
+                if seen.versions and keys.get("package", package) == package
+            ]
+            for place in [{}] if "provider" in keys else places:
                 case = keys.get("case")
                 cases = case if isinstance(case, list) else [case]
                 for device_class, glob in itertools.product(self.device_class, cases):
-                    place = {"provider": DIRECTML, "package": package, "onnxruntime": seen.versions}
                     reason = f"{self.title} (opmap known {self.id})"
                     more = {"case": glob, "device_class": device_class, "reason": reason}
                     yield msgspec.convert({**keys, **place, **more}, KnownFailure)

@@ -70,7 +70,7 @@ from ..judge.record import Record
 from ..judge.tally import NOT_RUN
 from ..limits import MAX_GLOB, MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..operators import OPERATORS
-from ..tensors import DataType
+from ..tensors import DIRECTML_TYPES
 from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
 
 SCHEMA = "opmap-known-failures/1"
@@ -94,7 +94,7 @@ VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 
 _ALLOWED: Mapping[str, Sequence[str]] = {
     "operator": (*OPERATORS, "ONNX ..."),
-    "type": tuple(t.name for t in DataType),
+    "type": tuple(t.name for t in DIRECTML_TYPES),
     "device_class": get_args(DeviceClass),
     "verdict": EXCUSABLE,
     "stage": tuple(Stage),

@@ -38,8 +38,9 @@ ELEMENT_TYPES = {
     DataType.INT16: TensorProto.INT16,
     DataType.INT32: TensorProto.INT32,
     DataType.INT64: TensorProto.INT64,
+    DataType.BOOL: TensorProto.BOOL,
 }
-"""DML_TENSOR_DATA_TYPE -> onnx.TensorProto.DataType."""
+"""Data type -> onnx.TensorProto.DataType."""
 
 IndexConversion = Literal["graph", "host", "directml"]
 """How indices are converted if the ONNX operator does not take their data type.
@@ -105,15 +106,12 @@ def predict_descriptor(
 
 
 def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: bool) -> _Writer:
-    lower = OPERATORS[desc.operator].lower
-    if lower is None:
-        message = f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that takes cases can run it"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    lowering = OPERATORS[desc.operator].lowering(desc)
     for name, tensor in desc.tensors.items():
         if tensor.strides is not None and not tensor.packed:
             message = f"{name}.Strides {list(tensor.strides)}: ONNX has no strides other than packed ones"
             raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
-    return _Writer(desc, lower(desc), index_conversion, fits_int32)
+    return _Writer(desc, lowering, index_conversion, fits_int32)
 
 
 class _Writer:
@@ -141,14 +139,16 @@ class _Writer:
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         for position, name in OPERATORS[desc.operator].constant_inputs.items():
             inputs.insert(position, self._constant(name, lowering.constants[name]))
-        (output,) = desc.spec().field_names("output")
-        node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
-        self._node(lowering.op_type, inputs, node_output, lowering.op_type, lowering.attributes)
-        if node_output != output:
-            self._reshape(node_output, output, lowering.output_shape, desc.output.sizes)
+        outputs, shape = [*desc.outputs], lowering.output_shape
+        reshaped = shape is not None and shape != desc.output.sizes
+        node_outputs = [f"{output}.onnx" for output in outputs] if reshaped else outputs
+        self._node(lowering.op_type, inputs, node_outputs, lowering.op_type, lowering.attributes)
+        if shape is not None and reshaped:
+            self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
         for name, data_type in self.feeds.items():
             _describe(graph.input.add(), name, data_type, desc.tensors[name].sizes)
-        _describe(graph.output.add(), output, desc.output.data_type, desc.output.sizes)
+        for name, tensor in desc.outputs.items():
+            _describe(graph.output.add(), name, tensor.data_type, tensor.sizes)
         serialized = self.model.SerializeToString(deterministic=True)
         feeds = MappingProxyType(self.feeds)
         return MappedModel(desc, lowering, serialized, feeds, tuple(self.substitutions), self.lowered_as())
@@ -172,7 +172,7 @@ class _Writer:
             self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")
             if not host:
                 value, source = f"{name}.cast", value
-                self._node("Cast", [source], value, value, {"to": ELEMENT_TYPES[target]})
+                self._node("Cast", [source], [value], value, {"to": ELEMENT_TYPES[target]})
         if shape != tensor.sizes:
             value, source = f"{name}.onnx", value
             self._reshape(source, value, tensor.sizes, shape)
@@ -186,14 +186,14 @@ class _Writer:
             return data_type
         if self.conversion == "directml" and DataType.INT32 in allowed and data_type.size == 4 and self.fits_int32:
             return DataType.INT32
-        return DataType.INT64
+        return allowed[-1]
 
     def _on_host(self, target: DataType) -> bool:
-        return self.conversion == "host" or (self.conversion == "directml" and target is DataType.INT64)
+        return self.conversion == "host" or (self.conversion == "directml" and target is not DataType.INT32)
 
     def _reshape(self, source: str, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         shape = self._constant(f"{value}.shape", after)
-        self._node("Reshape", [source, shape], value, f"{value}.reshape", {})
+        self._node("Reshape", [source, shape], [value], f"{value}.reshape", {})
         self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
 
     def _constant(self, name: str, values: tuple[int, ...]) -> str:
@@ -201,8 +201,10 @@ class _Writer:
         self.graph.initializer.add(name=name, data_type=TensorProto.INT64, dims=[len(values)], int64_data=values)
         return name
 
-    def _node(self, op_type: str, inputs: Sequence[str], output: str, name: str, attributes: Mapping[str, int]) -> None:
-        node = self.graph.node.add(op_type=op_type, input=inputs, output=[output], name=name)
+    def _node(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Mapping[str, int]
+    ) -> None:
+        node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):
             node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
 

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from ..descriptors import OperatorDesc, TensorDesc
 from ..errors import InputError, printable
+from ..limits import MAX_TENSORS
 from ..operators import OPERATORS
 from ..spec import tensor_rules
-from ..tensors import DataType, Tensor
+from ..tensors import DIRECTML_TYPES, Tensor
 from . import MappedModel
 from .flatbuffer import CheckedTable, root_table
 
@@ -207,8 +208,11 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
     cls: type[OperatorDesc] = OPERATORS[names[node.type]].descriptor
     members: dict[str, Any] = {}
     for kind, tensors in (("input", node.inputs), ("output", node.outputs)):
-        fields = cls.spec().field_names(kind)
-        if len(fields) != len(tensors):
+        spec, count = cls.spec(), len(tensors)
+        if count > MAX_TENSORS:
+            raise InputError(f"must be at most {MAX_TENSORS} tensors, got {count}", path=f"{path}.{kind}s")
+        fields = spec.with_counts(dict.fromkeys(spec.arrays, count)).field_names(kind)
+        if len(fields) != count:
             raise InputError(f"must be {len(fields)} tensors, got {len(tensors)}", path=f"{path}.{kind}s")
         members |= {f: _tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}
     numbers = {field.name: field for field in cls.spec().fields if not field.is_tensor}
@@ -227,7 +231,7 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
 
 
 def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
-    data_types = {f"{_DATA_TYPE}{data_type.name}": data_type for data_type in DataType}
+    data_types = {f"{_DATA_TYPE}{data_type.name}": data_type for data_type in DIRECTML_TYPES}
     if tensor.data_type not in data_types:
         raise InputError(
             f"must be one of {', '.join(data_types)}, got {_shown(tensor.data_type)}", path=f"{path}.DataType"

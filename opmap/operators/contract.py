@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
 from typing import Any
 
 from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
+from ..errors import MappingError
 from ..pseudocode import Expansion
 from ..tensors import DataType
+from ..vocabulary import Verdict
 from . import drawing
 from .drawing import Outline
 from .random_source import RandomSource, SeededSource, draw_sizes
@@ -36,6 +39,7 @@ class Lowering:
     """The one ONNX node that a descriptor becomes. `mapping.py` builds the model around it.
 
     `shapes` gives the ONNX shape of each tensor that the node reads, in the node's order, by DirectML's field names.
+    `output_shape` is the ONNX shape of the output; None if each output has the descriptor's own sizes.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
     the further inputs of the node, lists of INT64 that the model holds, by their ONNX names.
     """
@@ -43,10 +47,16 @@ class Lowering:
     op_type: str
     attributes: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
-    output_shape: tuple[int, ...]
+    output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
+
+
+def leading_ones_added(before: int, count: int) -> tuple[Substitution, ...]:
+    """Returns the substitution of an operator whose tensors the DirectML EP pads to at least `count` dimensions."""
+    detail = f"DimensionCount {before} -> {count}, leading ones are added"
+    return (Substitution("dimension-count", detail),) if before < count else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +71,12 @@ class Operator:
       `cases/parameters.py`; an entry here with the same name replaces one of them, and an empty tuple removes it.
     - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the
       descriptor is in none of its classes.
-    - `lower(desc)`: the ONNX node of a packed descriptor. `lower` itself is None if ONNX has no such operator: its cases
+    - `lower(desc)`: the ONNX node of a packed descriptor; it raises MappingError if there is none. `lower` itself is None if ONNX has no such operator: its cases
       run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
     - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
-    - `cast_on_cpu`: the data types for which ONNX Runtime's CPU EP has no kernel of that operator. ONNX Runtime puts Casts
-      around the node, which change NaNs, and tells nobody: such a case is `unsupported` there.
+    - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the reason: a case
+      is `unsupported` there.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 and no tensors of the descriptor, by
@@ -84,7 +94,7 @@ class Operator:
     lower: Callable[[Any], Lowering] | None = None
     onnx_operator: str | None = None
     older_operators: tuple[str, ...] = ()
-    cast_on_cpu: tuple[DataType, ...] = ()
+    not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
     newest_opset: int | None = None
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     emit: Callable[..., OperatorDesc] | None = None
@@ -95,14 +105,30 @@ class Operator:
         """The class of the operator's descriptors, made of the spec's fields."""
         return descriptor_class(self.name, self.expansion)
 
+    def lowering(self, desc: OperatorDesc) -> Lowering:
+        """Returns the ONNX node of a packed descriptor. Raises MappingError if ONNX cannot express the descriptor."""
+        if self.lower is None:
+            message = f"DML_OPERATOR_{self.name} has no ONNX operator; only a provider that takes cases can run it"
+            raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        return self.lower(desc)
+
+    def expressed(self, desc: OperatorDesc) -> Lowering | None:
+        """Returns the ONNX node of a packed descriptor; None if ONNX cannot express the descriptor."""
+        try:
+            return self.lowering(desc)
+        except MappingError:
+            return None
+
     @property
     def onnx_operators(self) -> tuple[str, ...]:
         """The ONNX operators that the DirectML EP turns into this operator."""
         return (self.onnx_operator, *self.older_operators) if self.onnx_operator else ()
 
     @cached_property
-    def _rules(self) -> drawing.Rules:
-        return drawing.Rules(self.descriptor.spec())
+    def _rules(self) -> Callable[..., drawing.Rules]:
+        """Gives the rules for arrays of so many tensors, in the order of `arrays`."""
+        spec = self.descriptor.spec()
+        return cache(lambda *counts: drawing.Rules(spec.with_counts(dict(zip(spec.arrays, counts, strict=True)))))
 
     def draw(
         self, source: RandomSource, dimension_count: int, max_elements: int, sizes: drawing.Sizes = draw_sizes
@@ -112,12 +138,17 @@ class Operator:
         No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes that
         no rule gives. The caller sets the data types.
         """
-        outline = drawing.draw(self._rules, source, dimension_count, max_elements, sizes)
+        counts = drawing.draw_counts(self.descriptor.spec(), source, max_elements)
+        outline = drawing.draw(self._rules(*counts), source, dimension_count, max_elements, sizes)
         return complete_sizes(self.descriptor, *outline)
 
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
-        """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order."""
-        return drawing.world(self._rules, dimensions, size)
+        """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
+
+        An array has up to `size` tensors.
+        """
+        for counts in product(range(1, size + 1), repeat=len(self.descriptor.spec().arrays)):
+            yield from drawing.world(self._rules(*counts), dimensions, size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""
@@ -131,6 +162,11 @@ class Operator:
             drawn = (self.draw(SeededSource(seed), count, SAMPLE_ELEMENTS) for seed in range(SAMPLES))
             yield from dict.fromkeys(drawn)
 
+
+CAST_ON_CPU = {
+    DataType.FLOAT16: "ONNX Runtime adds Casts to the kernel of another type, which change NaNs, without a word"
+}
+"""`not_on_cpu` of the operators for which the CPU EP has no FLOAT16 kernel."""
 
 SAMPLES, SAMPLE_ELEMENTS = 6, 64
 """How many samples are drawn of each dimension count, and how many elements a tensor of them has at most."""

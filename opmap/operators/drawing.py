@@ -17,7 +17,7 @@ from math import isqrt, prod
 from typing import Any, NamedTuple
 
 from ..errors import PseudocodeError
-from ..pseudocode import check, evaluate, parse_formula
+from ..pseudocode import align, check, elementwise, evaluate, field_values, statements_of
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
@@ -26,7 +26,6 @@ from ..pseudocode.tree import (
     FormulaStatement,
     Membership,
     Name,
-    Repeat,
     Sum,
 )
 from ..spec import Spec
@@ -41,8 +40,14 @@ MOST_SOLVED = 4096
 NEAR = 4
 """A number in a long range is mostly from -NEAR to NEAR, else at an end of its range."""
 
+MOST_TENSORS = 40
+"""The most tensors that are drawn for an array."""
+
 _SIZES = (1, 2**32 - 1)
 """The least and the highest size of a dimension."""
+
+Equalities = Sequence[Sequence[FormulaStatement]]
+"""Rules that say that sizes are equal, each with its statements."""
 
 Number = int | tuple[int, ...]
 """The value of a number field, or of a field that is an array of numbers."""
@@ -59,7 +64,7 @@ class Outline(NamedTuple):
 
 
 class Unknown:
-    """A size that is not known yet. Equal sizes are the same object."""
+    """A size that is not known yet. Equal sizes are the same object. All drafts of a dimension count begin with the same ones."""
 
 
 class Rules:
@@ -68,7 +73,7 @@ class Rules:
     def __init__(self, spec: Spec) -> None:
         self.operator = spec.operator
         texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
-        parsed = [parse_formula(text) for text in texts]
+        parsed = [statements_of(text, spec.counts) for text in texts]
         self.numbers = {field.name: field for field in spec.fields if not field.is_tensor}
         self.tensors = spec.field_names("input", "output")
         self.equalities = [statements for statements in parsed if any(map(_is_equality, statements))]
@@ -81,13 +86,15 @@ class Rules:
             if self._is_range(statement) and not isinstance(statement, Assignment):
                 subject = statement.value if isinstance(statement, Membership) else statement.left
                 self.ranges.setdefault(str(subject), []).append(statement)
-        self.assigned = {s.name for statements in parsed for s in statements if isinstance(s, Assignment)}
+        self.free = spec.free_tensors
+        self.usual = {field.name: field.elements for field in spec.fields if field.elements}
         self.others = [
             text
             for text, statements in zip(texts, parsed, strict=True)
             if not all(_is_equality(s) or self._is_range(s) for s in statements)
         ]
-        self.solved: dict[tuple[object, ...], tuple[bool, list[list[int]]]] = {}
+        self.solved: dict[tuple[object, ...], tuple[bool, dict[str, tuple[Any, ...]], Equalities]] = {}
+        self.unknown: dict[int, dict[str, tuple[Any, ...]]] = {}
         self.counts = list(dict.fromkeys(e for s in itertools.chain(*parsed) for e in _counting(s)))
 
     def _is_range(self, statement: FormulaStatement) -> bool:
@@ -125,64 +132,71 @@ class _Draft:
 
     def __init__(self, rules: Rules, count: int) -> None:
         self.rules, self.count = rules, count
-        self.sizes: dict[str, list[Any]] = {name: [Unknown() for _ in range(count)] for name in rules.tensors}
+        self.open: Equalities = rules.equalities
+        """The equalities that are not solved yet. What is solved stays so."""
+        if count not in rules.unknown:
+            rules.unknown[count] = {name: tuple(Unknown() for _ in range(count)) for name in rules.tensors}
+        self.sizes: dict[str, tuple[Any, ...]] = dict(rules.unknown[count])
         self.numbers: dict[str, Number] = {}
 
     def copy(self) -> _Draft:
         """Returns a draft that can be changed without changing this one."""
         other = _Draft.__new__(_Draft)
-        other.rules, other.count = self.rules, self.count
-        other.sizes = {name: list(sizes) for name, sizes in self.sizes.items()}
-        other.numbers = dict(self.numbers)
+        other.rules, other.count, other.open = self.rules, self.count, self.open
+        other.sizes, other.numbers = dict(self.sizes), dict(self.numbers)
         return other
 
     def environment(self) -> dict[str, Any]:
         """Returns what is known, by the names that formulas use."""
-        names: dict[str, Any] = dict(self.numbers)
-        names |= {f"{name}.Count": len(value) for name, value in self.numbers.items() if isinstance(value, tuple)}
-        for name, sizes in self.sizes.items():
-            names[f"{name}.Sizes"], names[f"{name}.DimensionCount"] = tuple(sizes), self.count
-        return names
+        return field_values(self.numbers, self.sizes)
 
     def put(self, unknown: Unknown, size: object) -> None:
         """Replaces an unknown size by a number, or by another unknown size."""
-        for sizes in self.sizes.values():
-            sizes[:] = [size if s is unknown else s for s in sizes]
+        for name, sizes in self.sizes.items():
+            if unknown in sizes:
+                self.sizes[name] = tuple([size if s is unknown else s for s in sizes])
 
     def solve(self) -> bool:
         """Makes equal sizes equal. Returns False if they cannot be. A statement with an unknown number is left out.
 
         What was found is kept: most descriptors with the same numbers begin in the same way.
         """
-        unknown: dict[Unknown, int] = {}
-        sizes = [tuple(_place(s, unknown) for s in own) for own in self.sizes.values()]
-        key = self.count, tuple(self.numbers.values()), tuple(self.numbers), *sizes
+        key = self.count, *self.numbers.items(), *self.sizes.values()
         if key not in self.rules.solved:
             if len(self.rules.solved) >= MOST_SOLVED:
                 self.rules.solved.clear()
-            fits = self._solve()
-            self.rules.solved[key] = fits, [[_place(s, unknown) for s in own] for own in self.sizes.values()]
-            return fits
-        fits, places = self.rules.solved[key]
-        objects: dict[int, object] = {place: size for size, place in unknown.items()}
-        for own, found in zip(self.sizes.values(), places, strict=True):
-            own[:] = [objects.get(place, place) for place in found]
+            self.rules.solved[key] = self._solve(), dict(self.sizes), self.open
+        fits, sizes, self.open = self.rules.solved[key]
+        self.sizes = dict(sizes)
         return fits
 
     def _solve(self) -> bool:
-        for statements in self.rules.equalities:
-            names = self.environment()
+        left_open = []
+        for statements in self.open:
+            names, solved = self.environment(), True
             for statement in statements:
                 try:
                     sides = self._sides(statement, names)
                 except PseudocodeError:
+                    solved = False
                     continue
-                if sides and not (len(sides[0]) == len(sides[1]) and all(map(self._equal, *sides))):
+                if sides is None:
+                    continue
+                left, right = sides
+                if right is None or not all(map(self._equal, left, right)):
                     return False
+            if not solved:
+                left_open.append(statements)
+        self.open = left_open
         return True
 
-    def _sides(self, statement: FormulaStatement, names: dict[str, Any]) -> tuple[Sequence[Any], Sequence[Any]] | None:
-        """Returns two lists that must be equal; None for a definition, which `names` gets."""
+    def _sides(
+        self, statement: FormulaStatement, names: dict[str, Any]
+    ) -> tuple[Sequence[Any], Sequence[Any] | None] | None:
+        """Returns two lists of one length that must be equal; None for a definition, which `names` gets.
+
+        The second list is None if it does not fit the first one.
+        """
         match statement:
             case Assignment(name, expression):
                 value = evaluate(expression, names)
@@ -196,7 +210,7 @@ class _Draft:
                 return None
         if not isinstance(left, tuple):
             return ((left,), (right,))
-        return left, _aligned(right, len(left))
+        return left, align(right if isinstance(right, tuple) else (right,) * len(left), len(left))
 
     def _equal(self, a: object, b: object) -> bool:
         """Makes two sizes one. Returns False for two different numbers."""
@@ -247,10 +261,9 @@ class _Draft:
 
     def counts_in(self, tensor: str) -> Iterator[tuple[Unknown, list[int]]]:
         """Gives the unknown sizes of a tensor that formulas use as numbers, each with the numbers that fit."""
-        names = self.environment()
-        for element in self.rules.counts:
-            if element.name != f"{tensor}.Sizes":
-                continue
+        elements = [element for element in self.rules.counts if element.name == f"{tensor}.Sizes"]
+        names = self.environment() if elements else {}
+        for element in elements:
             unknown = evaluate(element, names)
             if isinstance(unknown, Unknown):
                 limits = self.range_of(str(element), (1, self.count))
@@ -265,23 +278,32 @@ class _Draft:
     def least(self) -> _Draft:
         """Returns a copy in which each unknown size is 1, if no formula gives it."""
         least = self.copy()
-        for tensor in _free(self.rules):
-            for unknown in least.unknown(tensor):
-                least.put(unknown, 1)
+        free = {size for tensor in self.rules.free for size in self.unknown(tensor)}
+        least.sizes = {name: tuple([1 if s in free else s for s in sizes]) for name, sizes in self.sizes.items()}
         least.solve()
         return least
 
     def elements(self, tensor: str) -> int:
         """Returns the product of the known sizes of a tensor."""
-        return prod(size for size in self.sizes[tensor] if not isinstance(size, Unknown))
+        return prod([size for size in self.sizes[tensor] if not isinstance(size, Unknown)])
+
+    def largest(self) -> int:
+        """Returns the elements of the largest tensor."""
+        return max(map(self.elements, self.sizes))
 
     def unknown(self, tensor: str) -> list[Unknown]:
         """Returns the unknown sizes of a tensor, each once."""
-        return list(dict.fromkeys(size for size in self.sizes[tensor] if isinstance(size, Unknown)))
+        return [size for size in dict.fromkeys(self.sizes[tensor]) if isinstance(size, Unknown)]
 
-    def array(self, name: str, values: Any) -> tuple[int, ...]:
-        """Returns one value for each element of an array field."""
-        return values if isinstance(values, tuple) else (values,) * self.count
+    def limits(self, ends: tuple[Any, Any]) -> list[tuple[int, int]]:
+        """Returns the least and the highest value in each dimension; `ends` are numbers, or lists of them."""
+        lows, highs = (end if isinstance(end, tuple) else (end,) * self.count for end in ends)
+        return list(zip(lows, highs, strict=True))
+
+    def limits_of(self, tensor: str, ends: tuple[Any, Any]) -> list[tuple[int, int]]:
+        """Returns the least and the highest value of each unknown size of a tensor."""
+        limits, sizes = self.limits(ends), self.sizes[tensor]
+        return [limits[sizes.index(unknown)] for unknown in self.unknown(tensor)]
 
     def broken(self, name: str) -> bool:
         """Returns whether a rule that is not solved, and that names a field, is broken."""
@@ -296,36 +318,19 @@ class _Draft:
         if not self.solve() or any(map(self.unknown, self.sizes)):
             return None
         names = self.environment()
-        for name in (
-            name for name in self.rules.ranges if name.endswith(".Sizes")
-        ):  # numbers were taken in their ranges
+        sizes_in_ranges = [name for name in self.rules.ranges if name.endswith(".Sizes")]
+        for name in sizes_in_ranges:  # numbers were taken in their ranges
             ends = self.range_of(name, _SIZES)
             value = names[name]
             if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
                 return None
         if any(check(text, names) for text in self.rules.others):
             return None
-        sizes = {n: tuple(s) for n, s in self.sizes.items() if f"{n}.Sizes" not in self.rules.assigned}
-        return Outline(sizes, self.numbers)
-
-
-def _place(size: object, unknown: dict[Unknown, int]) -> int:
-    """Returns a known size, or a negative number for an unknown one; `unknown` gives each its number."""
-    return unknown.setdefault(size, -1 - len(unknown)) if isinstance(size, Unknown) else size  # type: ignore[return-value]
-
-
-def _aligned(value: Any, count: int) -> list[Any]:
-    """Returns a list in `count` dimensions: a `1...` at its front is repeated, leading ones are cropped or prepended."""
-    items: list[Any] = list(value) if isinstance(value, tuple) else [value]
-    if items and isinstance(items[0], Repeat):
-        return [items[0].value] * (count - len(items) + 1) + items[1:]
-    while len(items) > count and items[0] == 1:
-        del items[0]
-    return [1] * (count - len(items)) + items
+        return Outline({name: self.sizes[name] for name in self.rules.free}, self.numbers)
 
 
 def _bounds(statement: Comparison | Membership, names: Mapping[str, Any]) -> Iterator[tuple[bool, Any]]:
-    """Gives the bounds of a range, both included: whether it is the lowest value, and the value."""
+    """Gives the least and the highest value of a range. Each one is a pair: whether it is the least value, and the value."""
     if isinstance(statement, Membership):
         yield True, evaluate(statement.interval.start, names)
         stop = evaluate(statement.interval.stop, names)
@@ -346,16 +351,19 @@ def _unknown(value: Any) -> bool:
     return isinstance(value, Unknown) or (isinstance(value, tuple) and any(isinstance(v, Unknown) for v in value))
 
 
-def _each(how: Any, a: Any, b: Any) -> Any:
+def _each(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """Returns `how(a, b)`, element by element if one of them is a list."""
-    if isinstance(a, tuple) or isinstance(b, tuple):
-        count = len(a if isinstance(a, tuple) else b)
-        pairs = ((v if isinstance(v, tuple) else (v,) * count) for v in (a, b))
-        return tuple(itertools.starmap(how, zip(*pairs, strict=True)))
-    return how(a, b)
+    return elementwise(lambda values: how(*values), (a, b))
 
 
 # --- random descriptors --------------------------------------------------------------------------------------------
+
+
+def draw_counts(spec: Spec, source: RandomSource, most: int) -> list[int]:
+    """Returns random numbers of tensors for the arrays of a spec, at most `most`; mostly few."""
+    kinds = (source.integer(0, 7) for _ in spec.arrays)
+    counts = (source.integer(1, 4) if kind < 7 else source.integer(4, MOST_TENSORS) for kind in kinds)
+    return [min(count, most) for count in counts]
 
 
 def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, sizes: Sizes = draw_sizes) -> Outline:
@@ -372,14 +380,14 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
 
 
 def _draw(draft: _Draft, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:
-    steps = [*draft.rules.numbers, *_free(draft.rules)]
+    steps = [*draft.rules.numbers, *draft.rules.free]
     while steps:
         done = next((name for name in steps if _take(draft, name, source, most, sizes)), None)
         if done is None:
             return None
         steps.remove(done)
     outline = draft.finished()
-    return outline if outline and all(draft.elements(name) <= most for name in draft.sizes) else None
+    return outline if outline and draft.largest() <= most else None
 
 
 def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
@@ -395,15 +403,17 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
         for _ in range(field.unused_draws):
             source.integer(0, 0)
         return True
-    lows, highs = (draft.array(name, end) for end in ends)
+    limits = draft.limits(ends)
     if any(map(draft.unknown, draft.sizes)):  # mostly, some of the elements are left for the sizes
         most = pick(source, (isqrt(most), most))
-    simple = [min(max(low, 0 if low == 0 else 1), high) for low, high in zip(lows, highs, strict=True)]
-    for i, end in enumerate(zip(lows, highs, strict=True)):
-        before, simple[i] = simple[i], _element(source, *end)
+    simple = [min(max(low, 0 if low == 0 else 1), high) for low, high in limits]
+    for i, (low, high) in enumerate(limits):
+        before, simple[i] = simple[i], _element(source, low, high)
+        if simple[i] == before:
+            continue
         draft.numbers[name] = tuple(simple)
-        solved, least = draft.copy(), draft.least()
-        if not solved.solve() or any(least.elements(tensor) > most for tensor in least.sizes) or solved.broken(name):
+        solved = draft.copy()
+        if not solved.solve() or draft.least().largest() > most or solved.broken(name):
             simple[i] = before
     draft.numbers[name] = tuple(simple)
     return True
@@ -444,28 +454,35 @@ def _take_sizes(draft: _Draft, name: str, source: RandomSource, most: int, sizes
     least = draft.least() if scaled else draft
     growing = [t for t in draft.sizes if t == name or t in scaled or _shares(draft, t, free)]
     room = min(most // least.elements(tensor) for tensor in growing)
-    drawn = sizes(source, len(free), room // reserved) if ends == _SIZES else _within(draft, name, free, source, ends)
+    usual = draft.rules.usual.get(name)
+    if usual and free and usual <= room and source.integer(0, 3):
+        ones = [1] * len(free)
+        ones[source.integer(0, len(free) - 1)] = usual
+        drawn: Sequence[int] = ones
+    elif ends == _SIZES:
+        drawn = sizes(source, len(free), room // reserved)
+    else:
+        drawn = [_often_high(source, low, high) for low, high in draft.limits_of(name, ends)]
     for unknown, size in zip(free, drawn, strict=True):
         draft.put(unknown, size)
     draft.solve()
     return True
 
 
-def _within(draft: _Draft, name: str, free: Sequence[Unknown], source: RandomSource, ends: Any) -> list[int]:
-    """Returns sizes in their ranges; every second one is the largest."""
-    sizes = draft.sizes[name]
-    lows, highs = (draft.array(name, end) for end in ends)
-    limits = [(lows[i], highs[i]) for unknown in free for i in [sizes.index(unknown)]]
-    return [high if source.integer(0, 1) == 0 else source.integer(min(low, high), high) for low, high in limits]
+def _often_high(source: RandomSource, low: int, high: int) -> int:
+    """Returns a number of a range; every second one is the highest."""
+    return high if source.integer(0, 1) == 0 else source.integer(min(low, high), high)
 
 
 def _shares(draft: _Draft, tensor: str, sizes: Sequence[Unknown]) -> bool:
-    return any(size is unknown for size in draft.sizes[tensor] for unknown in sizes)
+    return not set(sizes).isdisjoint(draft.sizes[tensor])
 
 
 def _linked(draft: _Draft, tensor: str) -> bool:
     """Returns whether each unknown size of a tensor is one of a tensor whose sizes no formula gives."""
-    return all(any(_shares(draft, free, [unknown]) for free in _free(draft.rules)) for unknown in draft.unknown(tensor))
+    return tensor in draft.rules.free or all(
+        any(unknown in draft.sizes[free] for free in draft.rules.free) for unknown in draft.unknown(tensor)
+    )
 
 
 # --- every descriptor of a small scope -----------------------------------------------------------------------------
@@ -478,13 +495,8 @@ def world(rules: Rules, dimensions: int, size: int) -> Iterator[Outline]:
     a long range are from -size to size.
     """
     for count in range(1, dimensions + 1):
-        found = _all(_Draft(rules, count), [*rules.numbers, *_free(rules)], size)
+        found = _all(_Draft(rules, count), [*rules.numbers, *rules.free], size)
         yield from sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values()))
-
-
-def _free(rules: Rules) -> list[str]:
-    """Returns the tensors whose sizes no formula gives."""
-    return [name for name in rules.tensors if f"{name}.Sizes" not in rules.assigned]
 
 
 def _all(draft: _Draft, steps: list[str], size: int) -> Iterator[Outline]:
@@ -513,10 +525,8 @@ def _each_value(draft: _Draft, name: str, size: int) -> Iterator[_Draft] | None:
         return None
     if not field.is_array:
         return (_with(draft, name, n) for n in _values(*ends, size))
-    pairs = zip(*(draft.array(name, end) for end in ends), strict=True)
-    return (
-        _with(draft, name, numbers) for numbers in itertools.product(*(_values(low, high, size) for low, high in pairs))
-    )
+    ranges = (_values(low, high, size) for low, high in draft.limits(ends))
+    return (_with(draft, name, numbers) for numbers in itertools.product(*ranges))
 
 
 def _with(draft: _Draft, name: str, value: Number) -> _Draft:
@@ -539,11 +549,9 @@ def _each_sizes(draft: _Draft, name: str, ends: Any, size: int) -> Iterator[_Dra
             following.put(unknown, n)
             yield from _each_sizes(following, name, ends, size)
         return
-    free, sizes = draft.unknown(name), draft.sizes[name]
-    lows, highs = (draft.array(name, end) for end in ends)
-    ranges = [range(lows[i], min(highs[i], size) + 1) for unknown in free for i in [sizes.index(unknown)]]
+    ranges = [range(low, min(high, size) + 1) for low, high in draft.limits_of(name, ends)]
     for chosen in itertools.product(*ranges):
         following = draft.copy()
-        for unknown, n in zip(free, chosen, strict=True):
+        for unknown, n in zip(draft.unknown(name), chosen, strict=True):
             following.put(unknown, n)
         yield following

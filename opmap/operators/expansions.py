@@ -18,6 +18,6 @@ def each_dimension(name: str) -> Callable[[OperatorDesc], Expansion]:
 
 
 def around_axis(desc: OperatorDesc) -> Expansion:
-    """Returns the expansion in which `before` and `after` stand for the coordinates around Axis."""
-    names = COORDINATES[: desc.output.dimension_count]
-    return Expansion(rest={}, series={"before": tuple(names[: desc.axis]), "after": tuple(names[desc.axis + 1 :])})
+    """Returns the expansion in which `before` and `after` stand for the coordinates before and after the axis."""
+    names = tuple(COORDINATES[: desc.output.dimension_count - 1])
+    return Expansion(rest={}, series={"before": names[: desc.axis], "after": names[desc.axis :]})

@@ -37,8 +37,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     The EP refuses an output without dimensions. The indices of such a descriptor get one dimension more.
     """
     batches, tuple_size = desc.numbers.get("BatchDimensionCount", 0), desc.indices_tensor.sizes[-1]
-    data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
-    indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
+    data, indices = meaningful_sizes(desc)
     substitutions = []
     output = indices[:-1] + data[batches + tuple_size :]
     if not output:
@@ -48,10 +47,7 @@ def lower(desc: OperatorDesc) -> Lowering:
                 "indices-rank", "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP"
             )
         )
-    count = max(len(data), len(indices), len(output))
-    if count != desc.input_tensor.dimension_count:
-        detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are left out"
-        substitutions.append(Substitution("dimension-count", detail))
+    substitutions += without_padding(desc, data, indices, output)
     return Lowering(
         op_type="GatherND",
         attributes={"batch_dims": batches},
@@ -60,6 +56,19 @@ def lower(desc: OperatorDesc) -> Lowering:
         index_types={"IndicesTensor": (DataType.INT64,)},
         substitutions=tuple(substitutions),
     )
+
+
+def meaningful_sizes(desc: OperatorDesc) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the sizes of input and indices without the leading dimensions that have no meaning."""
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    return data[len(data) - desc.input_dimension_count :], indices[len(indices) - desc.indices_dimension_count :]
+
+
+def without_padding(desc: OperatorDesc, *shapes: tuple[int, ...]) -> list[Substitution]:
+    """Returns the difference of a model with these shapes, if the EP makes fewer dimensions of them."""
+    before, count = desc.input_tensor.dimension_count, max(map(len, shapes))
+    detail = f"DimensionCount {before} -> {count}, leading ones are left out"
+    return [Substitution("dimension-count", detail)] if count != before else []
 
 
 def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:

@@ -55,6 +55,6 @@ def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str,
     """
     for operator in OPERATORS.values():
         if operator.emit is not None and op_type in operator.onnx_operators:
-            desc: OperatorDesc = operator.emit(*inputs, attributes)
+            desc: OperatorDesc = operator.emit(*inputs, attributes=attributes)
             return desc
     raise KeyError(op_type)

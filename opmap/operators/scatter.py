@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..tensors import DataType
 from . import gather_elements
-from .contract import Lowering, Operator, Substitution
+from .contract import Lowering, Operator, leading_ones_added
 
 FEWEST = 4
 """The DirectML EP pads the tensors of a ScatterElements node to this many dimensions."""
@@ -18,8 +18,6 @@ FEWEST = 4
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the ScatterElements node with the descriptor's own sizes."""
-    count = desc.input_tensor.dimension_count
-    padded = Substitution("dimension-count", f"DimensionCount {count} -> {FEWEST}, leading ones are added")
     return Lowering(
         op_type="ScatterElements",
         attributes={"axis": desc.axis},
@@ -30,7 +28,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         },
         output_shape=desc.output_tensor.sizes,
         index_types={"IndicesTensor": (DataType.INT32, DataType.INT64)},
-        substitutions=(padded,) if count < FEWEST else (),
+        substitutions=leading_ones_added(desc.input_tensor.dimension_count, FEWEST),
     )
 
 

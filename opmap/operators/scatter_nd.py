@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
-from . import gather_nd
-from .contract import Lowering, Operator, Substitution
+from . import gather_nd, gather_nd1
+from .contract import Lowering, Operator
 
 
 def expansion(desc: OperatorDesc) -> Expansion:
@@ -27,21 +27,15 @@ def expansion(desc: OperatorDesc) -> Expansion:
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the ScatterND node on the meaningful dimensions."""
-    data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
-    indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
+    data, indices = gather_nd1.meaningful_sizes(desc)
     updates = indices[:-1] + data[desc.indices_tensor.sizes[-1] :]
-    substitutions = []
-    count = max(len(data), len(indices), len(updates))
-    if count != desc.input_tensor.dimension_count:
-        detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are left out"
-        substitutions.append(Substitution("dimension-count", detail))
     return Lowering(
         op_type="ScatterND",
         attributes={},
         shapes={"InputTensor": data, "IndicesTensor": indices, "UpdatesTensor": updates},
         output_shape=data,
         index_types={"IndicesTensor": (DataType.INT64,)},
-        substitutions=tuple(substitutions),
+        substitutions=tuple(gather_nd1.without_padding(desc, data, indices, updates)),
     )
 
 

@@ -5,7 +5,7 @@ For each kind of class there is a function from a number to its class. An operat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 LENGTHS: Mapping[str, tuple[int, ...]] = {
     "1": (1,),
@@ -27,6 +27,12 @@ COUNTS = ("0", "1", "2+")
 
 PLACES = ("first", "middle", "last")
 """Classes of an axis. The axis of a tensor with one dimension is `first`."""
+
+TENSORS = ("1", "2", "3", "4+", "17+")
+"""Classes of the number of tensors in an array."""
+
+SPREADS = ("one", "equal", "unequal")
+"""Classes of the lengths of an array's tensors along an axis; `one` if there is one tensor."""
 
 ELEMENTS = ("255", "256", "257", "other")
 """Classes of an output's number of elements. 256 elements fill one thread group exactly; one element less or more does not."""
@@ -71,6 +77,16 @@ def count(n: int, last: int = 2) -> str:
 def place(axis: int, dimensions: int) -> str:
     """Returns the class of an axis of a tensor with this many dimensions."""
     return "first" if axis == 0 else "last" if axis == dimensions - 1 else "middle"
+
+
+def tensors(n: int) -> str:
+    """Returns the class of the number of tensors in an array."""
+    return str(n) if n < 4 else "4+" if n < 17 else "17+"
+
+
+def spread(lengths: Collection[int]) -> str:
+    """Returns the class of the lengths of an array's tensors along an axis."""
+    return "one" if len(lengths) == 1 else "equal" if len(set(lengths)) == 1 else "unequal"
 
 
 def elements(n: int) -> str:

@@ -21,8 +21,9 @@ def lower(desc: OperatorDesc) -> Lowering:
     """
     starts, ends, cropped = [], [], False
     for size, n, offset, window, stride in _dimensions(desc):
-        cropped |= n <= (window - 1) // abs(stride)
-        used = (n - 1) * abs(stride) + 1 if n <= (window - 1) // abs(stride) else window
+        fewer = _takes_fewer(n, window, stride)
+        cropped |= fewer
+        used = (n - 1) * abs(stride) + 1 if fewer else window
         start = offset if stride > 0 else offset + window - 1
         end = start + used if stride > 0 else start - used
         starts.append(start)
@@ -47,6 +48,11 @@ def _dimensions(desc: OperatorDesc) -> zip[tuple[int, ...]]:
     """Gives, for each dimension, the sizes of input and output, and the window's offset, size and stride."""
     windows = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
     return zip(desc.input_tensor.sizes, desc.output_tensor.sizes, *windows, strict=True)
+
+
+def _takes_fewer(n: int, window: int, stride: int) -> bool:
+    """Returns whether n elements are fewer than window and stride reach."""
+    return n <= (window - 1) // abs(stride)
 
 
 def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
@@ -88,7 +94,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     moving = [stride for _, n, _, _, stride in _dimensions(desc) if n > 1]
     signs = {stride > 0 for stride in moving}
     whole = desc.input_window_sizes == desc.input_tensor.sizes
-    fewer = any(n <= (window - 1) // abs(stride) for _, n, _, window, stride in _dimensions(desc))
+    fewer = any(_takes_fewer(n, window, stride) for _, n, _, window, stride in _dimensions(desc))
     return {
         "direction": "both" if len(signs) == 2 else "backward" if signs == {False} else "forward",
         "step": "2+" if any(abs(stride) > 1 for stride in moving) else "1",

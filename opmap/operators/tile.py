@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..tensors import DataType
 from . import size_classes
-from .contract import Lowering, Operator, Substitution
+from .contract import CAST_ON_CPU, Lowering, Operator, Substitution
 from .expansions import each_dimension
 
 FEWEST = 4
@@ -86,6 +85,6 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Tile",
     constant_inputs={1: "repeats"},
-    cast_on_cpu=(DataType.FLOAT16,),
+    not_on_cpu=CAST_ON_CPU,
     emit=emit,
 )

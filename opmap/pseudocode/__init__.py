@@ -8,9 +8,10 @@ from .access import (
     access_map,
     strides_of,
 )
+from .arithmetic import elementwise
 from .computed import Computed, Expression, IndexRead, LoopPosition
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
-from .formulas import Broken, assigned, check, evaluate, right_align
+from .formulas import Broken, align, array_of, assigned, check, evaluate, field_values, right_align, statements_of
 from .interpreter import gives, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
@@ -50,11 +51,15 @@ __all__ = [
     "Statement",
     "Term",
     "access_map",
+    "align",
+    "array_of",
     "assigned",
     "canonical",
     "check",
+    "elementwise",
     "evaluate",
     "expand",
+    "field_values",
     "full_rank",
     "gives",
     "lines_in",
@@ -64,6 +69,7 @@ __all__ = [
     "right_align",
     "run",
     "show",
+    "statements_of",
     "strides_of",
     "trace",
     "value_reads_in",

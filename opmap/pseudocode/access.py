@@ -97,6 +97,11 @@ class Address:
         return [i for i, term in enumerate(self.terms) if term.read]
 
     @property
+    def computed(self) -> bool:
+        """Whether a position is computed."""
+        return any(term.computed for term in self.terms)
+
+    @property
     def axis_dimensions(self) -> list[int]:
         """The dimensions whose position is an index; if there are none, those that are computed with elements."""
         computed = (i for i, term in enumerate(self.terms) if term.computed and any(reads_in(term.computed)))
@@ -109,7 +114,7 @@ class Address:
 
     @property
     def all_reads(self) -> Iterator[IndexRead]:
-        """The indices and the elements that expressions read, in the order of the dimensions."""
+        """Every element that is read from another tensor: indices, and elements in expressions. The order is that of the dimensions."""
         for term in self.terms:
             yield from reads_in(term.computed) if term.computed else [term.read] if term.read else []
 
@@ -173,8 +178,10 @@ class Move:
 
     @property
     def indexed_side(self) -> Address:
-        """The side that reads indices; the source, if neither does."""
-        return self.target if self.target.indexed_dimensions else self.source
+        """The side that reads indices; if neither does, the target if its positions are computed, else the source."""
+        if self.source.indexed_dimensions or not (self.target.indexed_dimensions or self.target.computed):
+            return self.source
+        return self.target
 
     @cached_property
     def read_addresses(self) -> Pieces:
@@ -233,7 +240,7 @@ class AccessMap:
 
     @cached_property
     def value_reads(self) -> tuple[str, ...]:
-        """The tensors whose elements guards and expressions compute with, in the order of their first use."""
+        """The tensors whose elements are used as numbers in guards and expressions, in the order of their first use."""
         terms = (term for move in self.moves for side in (move.target, move.source) for term in side.terms)
         expressions = (*(term.computed for term in terms), *(move.guard for move in self.moves))
         return tuple(dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e)))

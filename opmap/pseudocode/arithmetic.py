@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, TypeVar
 
 from ..errors import PseudocodeError
@@ -72,4 +73,4 @@ def elementwise(function: Callable[[Sequence[Any]], T], values: Sequence[Any]) -
         raise PseudocodeError(f"lists of {' and '.join(map(str, sorted(lengths)))} numbers do not go together")
     if not lengths:
         return function(values)
-    return tuple(function([v[i] if isinstance(v, tuple) else v for v in values]) for i in range(lengths.pop()))
+    return tuple(map(function, zip(*(v if isinstance(v, tuple) else repeat(v) for v in values), strict=False)))

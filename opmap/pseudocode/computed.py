@@ -38,7 +38,7 @@ class Computed(NamedTuple):
 
     @property
     def leaves(self) -> Iterator[Expression]:
-        """The numbers, loops and reads that it is computed from."""
+        """The numbers, loop positions and reads in the expression."""
         for operand in self.operands:
             if isinstance(operand, Computed):
                 yield from operand.leaves

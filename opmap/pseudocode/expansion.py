@@ -9,6 +9,7 @@ if a reference has fewer coordinates than its tensor has dimensions, the leading
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -82,7 +83,7 @@ def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str
 
 def _output(nodes: Sequence[Node]) -> str:
     """Returns the tensor that a text writes. Every other name on the left side is defined by the text."""
-    last = next((node for node in reversed(nodes) if not isinstance(node, Continuation)), None)
+    last = next((node for node in reversed(nodes) if not isinstance(node, (Continuation, Definition))), None)
     match last:
         case Copy(target):
             return target
@@ -181,13 +182,14 @@ class _Scope:
     def value(self, node: Subscript) -> _Value:
         """Returns an expression with all names replaced, and computed as far as it is a number."""
         match node:
-            case Coordinate(name):
+            case Coordinate(text):
+                name = self.named(text)
                 if name in self.names:
                     return _node(self.names[name])
                 if name in self.expansion.series:
                     return tuple(map(Coordinate, self.expansion.series[name]))
                 return Constant(name) if name.isupper() and len(name) > 1 else node
-            case Reference(name, (index,)) if isinstance(self.names.get(name), tuple):
+            case Reference(text, (index,)) if isinstance(self.names.get(name := self.named(text)), tuple):
                 items, at = _node(self.names[name]), self.number(index)
                 if not 0 <= at < len(items):
                     raise PseudocodeError(f"{name}[{at}] is outside its {len(items)} elements")
@@ -201,6 +203,10 @@ class _Scope:
                 value = self.computed(operator, [self.value(cast(Subscript, operand)) for operand in operands])
                 return self.all(value) if operator in COMPARISONS else value
         return node
+
+    def named(self, text: str) -> str:
+        """Returns the name of a tensor or of its sizes; of one in an array of tensors with its number, `inputs[0]`."""
+        return _NUMBERED.sub(lambda i: str(self.number(Coordinate(i[0]))), text) if "[" in text else text
 
     def computed(self, operator: str, values: Sequence[_Value]) -> _Value:
         """Returns the result of an operator, for each element if there are lists."""
@@ -219,7 +225,8 @@ class _Scope:
 
     def references(self, reference: Reference) -> tuple[Reference, ...]:
         """Returns the expanded reference; or one reference per coordinate if the tensor holds index tuples."""
-        series = list(self.expansion.rest.get(reference.tensor, ()))
+        tensor = self.named(reference.tensor)
+        series = list(self.expansion.rest.get(tensor, ()))
         coordinates: list[Subscript] = []
         for coordinate in reference.coordinates:
             if isinstance(coordinate, Rest):
@@ -231,10 +238,13 @@ class _Scope:
             coordinates += value if isinstance(value, tuple) else (value,)
         for following in series:
             coordinates += map(Coordinate, following)
-        if reference.tensor in self.expansion.tuples:
-            count = self.expansion.tuples[reference.tensor]
-            return tuple(Reference(reference.tensor, (*coordinates, Constant(k))) for k in range(count))
-        return (Reference(reference.tensor, tuple(coordinates)),)
+        if tensor in self.expansion.tuples:
+            count = self.expansion.tuples[tensor]
+            return tuple(Reference(tensor, (*coordinates, Constant(k))) for k in range(count))
+        return (Reference(tensor, tuple(coordinates)),)
+
+
+_NUMBERED = re.compile(r"(?<=\[)[A-Za-z_]\w*(?=\])")
 
 
 def _node(value: Any) -> _Value:

@@ -6,9 +6,13 @@ An environment maps names, as the pages write them, to values: `Axis` to a numbe
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import Any, cast
 
 from ..errors import PseudocodeError
@@ -41,6 +45,9 @@ Value = int | str | tuple[Item, ...]
 
 Environment = Mapping[str, Value]
 
+Function = Callable[[Environment], Value]
+"""Gives the value of an expression."""
+
 LONGEST_LIST = 1000
 """The largest number of elements in a list. Without it, definitions that double each other would fill the memory."""
 
@@ -64,43 +71,75 @@ def evaluate(node: Expression, environment: Environment) -> Value:
 
     Raises PseudocodeError for an unknown name, an index outside its list, or a list of more than LONGEST_LIST elements.
     """
+    return _function(node)(environment)
+
+
+@lru_cache(maxsize=4096)
+def _function(node: Operand) -> Function:
+    """Returns the function that gives an expression's value. The formulas of a spec are evaluated for each descriptor."""
     match node:
         case Integer(value):
-            return value
+            return lambda names: value
         case Name(text):
-            if text in environment:
-                return environment[text]
-            if re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
-                return text
-            raise PseudocodeError(f"unknown name {text}")
+            return _named(text)
         case Sum(((_, first), *terms)):
-            total = _numbers(first, environment)
-            for sign, term in terms:
-                total = _computed(sign, [total, _numbers(term, environment)])
-            return total
+            return _sum(_numbers(first), [(sign, _numbers(term)) for sign, term in terms])
         case Operation(sign, operands):
-            return _computed(sign, [_numbers(operand, environment) for operand in operands])
+            functions = [_numbers(operand) for operand in operands]
+            return lambda names: _computed(sign, [function(names) for function in functions])
         case Element(name, index):
-            return _element(name, _list(Name(name), environment), _number(index, environment))
+            items, at = _list(Name(name)), _number(index)
+            return lambda names: _element(name, items(names), at(names))
         case Slice(name):
-            start, stop = _bounds(node, environment)
-            return _list(Name(name), environment)[start:stop]
-        case Listing(items):
-            return _listing(items, environment)
+            items, bounds = _list(Name(name)), _bounds(node)
+            return lambda names: items(names)[slice(*bounds(names))]
+        case Listing(parts):
+            return _listing([_value(part) if isinstance(part, Repeat) else _function(part) for part in parts])
     raise PseudocodeError(f"{node} has no value")
+
+
+def _value(value: Any) -> Function:
+    return lambda names: value
+
+
+def _named(text: str) -> Function:
+    is_constant = re.fullmatch(r"[A-Z][A-Z0-9_]*", text)
+
+    def named(names: Environment) -> Value:
+        if text in names:
+            return names[text]
+        if is_constant:
+            return text
+        raise PseudocodeError(f"unknown name {text}")
+
+    return named
+
+
+def _sum(first: Function, terms: Sequence[tuple[str, Function]]) -> Function:
+    def total(names: Environment) -> Value:
+        total = first(names)
+        for sign, term in terms:
+            total = _computed(sign, [total, term(names)])
+        return total
+
+    return total
 
 
 def _computed(sign: str, values: Sequence[Value]) -> Value:
     return elementwise(lambda numbers: compute(sign, numbers), values)
 
 
-def _numbers(node: Operand, environment: Environment) -> Value:
-    """Returns the value of an expression that must be a number or a list of numbers."""
-    value = evaluate(node, environment)  # type: ignore[arg-type]  # an operand in a formula is an expression
-    items = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(item, int) for item in items):
-        raise PseudocodeError(f"{node} is not a number")
-    return value
+def _numbers(node: Operand) -> Function:
+    """Returns the function of an expression that must be a number or a list of numbers."""
+    function = _function(node)
+
+    def numbers(names: Environment) -> Value:
+        value = function(names)
+        if not all(isinstance(item, int) for item in value) if isinstance(value, tuple) else not isinstance(value, int):
+            raise PseudocodeError(f"{node} is not a number")
+        return value
+
+    return numbers
 
 
 def _element(name: str, items: Sequence[Item], at: int) -> int | str:
@@ -112,62 +151,146 @@ def _element(name: str, items: Sequence[Item], at: int) -> int | str:
     return item
 
 
-def _listing(items: Sequence[Expression | Repeat], environment: Environment) -> tuple[Item, ...]:
-    flat: list[Item] = []
-    for item in items:
-        part = item if isinstance(item, Repeat) else evaluate(item, environment)
-        flat.extend(part if isinstance(part, tuple) else [part])
-        if len(flat) > LONGEST_LIST:
-            raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
-    return tuple(flat)
+def _listing(parts: Sequence[Function]) -> Function:
+    def listed(names: Environment) -> Value:
+        flat: list[Item] = []
+        for part in parts:
+            value = part(names)
+            flat.extend(value if isinstance(value, tuple) else [value])
+            if len(flat) > LONGEST_LIST:
+                raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
+        return tuple(flat)
+
+    return listed
 
 
-def _number(node: Expression, environment: Environment) -> int:
-    """Returns the value of an expression that must be a number."""
-    value = evaluate(node, environment)
-    if not isinstance(value, int):
-        raise PseudocodeError(f"{node} is not a number")
-    return value
+def _number(node: Expression) -> Callable[[Environment], int]:
+    """Returns the function of an expression that must be a number."""
+    function = _function(node)
+
+    def number(names: Environment) -> int:
+        value = function(names)
+        if not isinstance(value, int):
+            raise PseudocodeError(f"{node} is not a number")
+        return value
+
+    return number
 
 
-def _list(node: Expression, environment: Environment) -> tuple[Item, ...]:
-    """Returns the value of an expression that must be a list."""
-    value = evaluate(node, environment)
-    if not isinstance(value, tuple):
-        raise PseudocodeError(f"{node} is not a list of numbers")
-    return value
+def _list(node: Expression) -> Callable[[Environment], tuple[Item, ...]]:
+    """Returns the function of an expression that must be a list."""
+    function = _function(node)
+
+    def items(names: Environment) -> tuple[Item, ...]:
+        value = function(names)
+        if not isinstance(value, tuple):
+            raise PseudocodeError(f"{node} is not a list of numbers")
+        return value
+
+    return items
 
 
-def _bounds(node: Slice, environment: Environment) -> tuple[int, int]:
-    """Returns start and stop of a slice. They are equal if the stop lies before the start: the slice is empty.
+def _bounds(node: Slice) -> Callable[[Environment], tuple[int, int]]:
+    """Returns the function that gives start and stop of a slice.
 
-    Raises PseudocodeError if the slice reaches outside its list.
+    They are equal if the stop lies before the start: the slice is empty. It raises PseudocodeError if the slice reaches
+    outside its list.
     """
-    count = len(_list(Name(node.name), environment))
-    start, stop = _number(node.start, environment), _number(node.stop, environment)
-    if stop <= start:
-        return max(start, 0), max(start, 0)
-    if start < 0 or stop > count:
-        raise PseudocodeError(f"{node.name}[{start} .. {stop}] is outside its {count} elements")
-    return start, stop
+    name, items, first, last = node.name, _list(Name(node.name)), _number(node.start), _number(node.stop)
+
+    def bounds(names: Environment) -> tuple[int, int]:
+        count, start, stop = len(items(names)), first(names), last(names)
+        if stop <= start:
+            return max(start, 0), max(start, 0)
+        if start < 0 or stop > count:
+            raise PseudocodeError(f"{name}[{start} .. {stop}] is outside its {count} elements")
+        return start, stop
+
+    return bounds
+
+
+def statements_of(text: str, counts: Mapping[str, int]) -> tuple[FormulaStatement, ...]:
+    """Returns the statements of a formula for arrays of so many tensors. One that names `Tensors[i]` holds for each i.
+
+    `sum(Tensors[i].Sizes[Axis])` is the sum over all i. Raises PseudocodeError if the text cannot be read.
+    """
+    return _statements(text, tuple(counts.items())) if "[i]" in text else parse_formula(text)
+
+
+@lru_cache(maxsize=1024)
+def _statements(text: str, counts: tuple[tuple[str, int], ...]) -> tuple[FormulaStatement, ...]:
+    statements: list[Any] = list(parse_formula(text))
+    for name, count in counts:
+        numbered = [f"{name}[{i}]" for i in range(count)]
+        statements = [_renamed(_summed(s, f"{name}[i]", numbered), {}) for s in statements]
+        each = ((s, numbered if f"{name}[i]" in str(s) else [""]) for s in statements)
+        statements = [_renamed(s, {f"{name}[i]": own}) for s, names in each for own in names]
+    return tuple(statements)
+
+
+def _summed(node: Any, name: str, numbered: Sequence[str]) -> Any:
+    """Returns a node of a formula with each `sum` written out."""
+    if isinstance(node, Operation) and node.operator == "sum" and name in str(node):
+        terms = [_renamed(node.operands[0], {name: own}) for own in numbered]
+        return Sum(tuple(("+", term) for term in terms)) if terms else Integer(0)
+    return _each_part(node, lambda part: _summed(part, name, numbered))
+
+
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """Returns a node of a formula in which tensors have other names."""
+    if isinstance(node, str):
+        tensor, dot, attribute = node.partition(".")
+        return names.get(tensor, tensor) + dot + attribute
+    return _each_part(node, lambda part: _renamed(part, names))
+
+
+def _each_part(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns a node with each of its parts changed."""
+    if isinstance(node, tuple):
+        return tuple(map(change, node))
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        parts = {field.name: change(getattr(node, field.name)) for field in dataclasses.fields(node)}
+        return dataclasses.replace(node, **parts)
+    return node
+
+
+def field_values(numbers: Mapping[str, Any], sizes: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Returns the values of a descriptor's fields by their names in formulas.
+
+    These are the numbers, `.Count` of arrays, `.Sizes` and `.DimensionCount` of tensors, and `.ElementCount` of those whose sizes
+    are all known.
+    """
+    names: dict[str, Any] = dict(numbers)
+    names |= {f"{name}.Count": len(value) for name, value in numbers.items() if isinstance(value, tuple)}
+    for name, own in sizes.items():
+        names[f"{name}.Sizes"], names[f"{name}.DimensionCount"] = own, len(own)
+        if all(isinstance(size, int) for size in own):
+            names[f"{name}.ElementCount"] = prod(own)
+    return names | {f"{name}.Count": count for name, count in Counter(array_of(name) for name in sizes).items() if name}
+
+
+def array_of(tensor: str) -> str:
+    """Returns the array that holds a tensor: `InputTensors` of `InputTensors[0]`; an empty text for any other tensor."""
+    return tensor.partition("[")[0] if tensor.endswith("]") else ""
+
+
+def align(sizes: Sequence[Any], count: int) -> list[Any] | None:
+    """Returns sizes in `count` dimensions, or None if they do not fit.
+
+    A `1...` at the front is repeated as often as needed. Without it, leading ones are cropped or prepended.
+    """
+    repeat = sizes[0] if sizes and isinstance(sizes[0], Repeat) else None
+    items = list(sizes if repeat is None else sizes[1:])
+    while repeat is None and len(items) > count and items[0] == 1:
+        del items[0]
+    missing = count - len(items)
+    return [1 if repeat is None else repeat.value] * missing + items if missing >= 0 else None
 
 
 def right_align(sizes: Sequence[Item], count: int) -> tuple[int, ...] | None:
-    """Returns sizes in `count` dimensions, or None if they do not fit.
-
-    A `1...` at the front is repeated as often as needed. Without it, leading ones are cropped or prepended. Sizes that
-    hold anything else than numbers fit nowhere.
-    """
-    repeat = sizes[0] if sizes and isinstance(sizes[0], Repeat) else None
-    items = sizes if repeat is None else sizes[1:]
-    numbers = [item for item in items if isinstance(item, int)]
-    if len(numbers) < len(items):
-        return None
-    if repeat is None:
-        while len(numbers) > count and numbers[0] == 1:
-            del numbers[0]
-    missing = count - len(numbers)
-    return (1 if repeat is None else repeat.value,) * missing + tuple(numbers) if missing >= 0 else None
+    """Returns sizes as `align` does. Sizes that hold anything else than numbers fit nowhere."""
+    items = align(sizes, count)
+    return None if items is None or not all(isinstance(item, int) for item in items) else tuple(items)
 
 
 def assigned(statements: Sequence[FormulaStatement], name: str, environment: Environment) -> Value:
@@ -192,7 +315,8 @@ def check(text: str, environment: Environment) -> Broken | None:
     below if it is not in the environment. Raises PseudocodeError if the text cannot be read or has no value.
     """
     names = environment
-    for statement in parse_formula(text):
+    counts = {name.removesuffix(".Count"): n for name, n in environment.items() if name.endswith(".Count")}
+    for statement in statements_of(text, counts):  # type: ignore[arg-type]  # a count is a number
         if isinstance(statement, Assignment) and statement.name not in environment:
             names = {**names, statement.name: evaluate(statement.value, names)}
         elif broken := _broken(statement, names):
@@ -210,7 +334,7 @@ def _broken(statement: FormulaStatement, environment: Environment) -> Broken | N
         case Comparison(left, sign, right):
             got, wanted = evaluate(left, environment), evaluate(right, environment)
             if isinstance(got, tuple) and isinstance(wanted, tuple) and sign == "==":
-                start = _bounds(left, environment)[0] if isinstance(left, Slice) else 0
+                start = _bounds(left)(environment)[0] if isinstance(left, Slice) else 0
                 return _compared_lists(left, start, got, right, wanted)
             if isinstance(got, tuple) or isinstance(wanted, tuple):
                 pairs = elementwise(tuple, [got, wanted])
@@ -228,7 +352,7 @@ def _broken(statement: FormulaStatement, environment: Environment) -> Broken | N
 
 def _outside(value: Expression, interval: Interval, environment: Environment) -> Broken | None:
     """Returns the number, or the first element of a list, that lies outside its interval; None if none does."""
-    parts = [_numbers(part, environment) for part in (value, interval.start, interval.stop)]
+    parts = [_numbers(part)(environment) for part in (value, interval.start, interval.stop)]
     rows = elementwise(tuple, parts)
     is_list = any(isinstance(part, tuple) for part in parts)
     for at, (number, start, stop) in enumerate(cast("Sequence[Any]", rows if is_list else [rows])):
@@ -247,7 +371,7 @@ def _at(node: Expression, at: int, environment: Environment) -> Expression:
         case Name(text) if isinstance(environment.get(text), tuple):
             return Element(text, Integer(at))
         case Slice(name):
-            return Element(name, Integer(_bounds(node, environment)[0] + at))
+            return Element(name, Integer(_bounds(node)(environment)[0] + at))
         case Sum(terms):
             return Sum(tuple((sign, _at(term, at, environment)) for sign, term in terms))
         case Operation(sign, operands):
@@ -260,7 +384,7 @@ def _unequal(name: str, got: Value, expression: Expression, environment: Environ
     if not isinstance(got, tuple):
         wanted = evaluate(expression, environment)
         return None if wanted == got else Broken(name, show(wanted), show(got))
-    items = _list(expression, environment)
+    items = _list(expression)(environment)
     aligned = right_align(items, len(got))
     if aligned is None:
         return Broken(name, f"{show(items)}, which does not fit {len(got)} dimensions", show(got))

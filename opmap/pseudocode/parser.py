@@ -201,9 +201,9 @@ def _build() -> type[Build]:
 
         @v_args(inline=True, meta=True)
         def dimensions(
-            self, meta: Meta, name: Token, start: Subscript, stop: Subscript, close: Token
+            self, meta: Meta, what: Token, name: Token, start: Subscript, stop: Subscript, close: Token
         ) -> tuple[int, tuple[Dimensions]]:
-            return meta.column, (Dimensions(str(name), start, stop, close == "]"),)
+            return meta.column, (Dimensions(str(name), start, stop, close == "]", what=str(what)),)
 
         @v_args(inline=True, meta=True)
         def each(self, meta: Meta, tensor: Token, *sets: tuple[int, _Sets]) -> tuple[int, tuple[Each]]:
@@ -232,7 +232,7 @@ def _build() -> type[Build]:
             return operand if sign == "+" else Operation("-", (operand,))
 
         def call(self, name: Token, *operands: Operand) -> Operation:
-            if len(operands) != {"abs": 1, "min": 2, "max": 2}.get(str(name)):
+            if len(operands) != {"abs": 1, "min": 2, "max": 2, "sum": 1}.get(str(name)):
                 raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
             return Operation(str(name), operands)
 

@@ -44,7 +44,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Reference:
-    """One element of a tensor, `indices[y, 0]`."""
+    """One element of a tensor, `indices[y, 0]`; of a tensor in an array of tensors, `inputs[i][y, 0]`."""
 
     tensor: str
     coordinates: tuple[Subscript, ...]
@@ -71,7 +71,7 @@ class Operation:
     operands: tuple[Operand, ...]
 
     def __str__(self) -> str:
-        if self.operator in ("abs", "min", "max"):
+        if self.operator in _CALLS:
             return f"{self.operator}({', '.join(map(str, self.operands))})"
         if self.operator == "given":
             return f"{self.operands[0]} not null"
@@ -82,6 +82,7 @@ class Operation:
         return f"{_within(self.operands[0], level)} {self.operator} {_within(self.operands[1], level + 1)}"
 
 
+_CALLS = ("abs", "min", "max", "sum")
 _HIGHEST = 6
 _LEVELS = {"or": 1, "xor": 1, "and": 2, "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
 _LEVELS |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3)
@@ -91,7 +92,7 @@ _LEVELS |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3)
 def _within(node: Operand, level: int) -> str:
     """Returns an operand's text, in brackets if it binds less than `level`."""
     binds = 4 if isinstance(node, Sum) else _HIGHEST
-    if isinstance(node, Operation) and node.operator not in ("abs", "min", "max"):
+    if isinstance(node, Operation) and node.operator not in _CALLS:
         unary = _HIGHEST if node.operator == "-" else _LEVELS["=="]
         binds = unary if len(node.operands) == 1 else _LEVELS[node.operator]
     return f"({node})" if binds < level else str(node)
@@ -213,17 +214,21 @@ class Branch:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """`for dimension i in [0, n - 1]:` and the statements below that are indented deeper; `n)` leaves n out."""
+    """`for dimension i in [0, n - 1]:` and the statements below that are indented deeper; `n)` leaves n out.
+
+    `what` is `tensor` if i numbers the tensors of an array.
+    """
 
     name: str
     start: Subscript
     stop: Subscript
     closed: bool
     body: tuple[Node, ...] = ()
+    what: str = "dimension"
 
     def __str__(self) -> str:
         bracket = "]" if self.closed else ")"
-        return f"for dimension {self.name} in [{self.start}, {self.stop}{bracket}:{_indented(self.body)}"
+        return f"for {self.what} {self.name} in [{self.start}, {self.stop}{bracket}:{_indented(self.body)}"
 
 
 @dataclass(frozen=True)

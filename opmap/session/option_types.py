@@ -64,12 +64,13 @@ def shard(text: str) -> tuple[int, int]:
     return int(part), int(parts)
 
 
-def coordinates(text: str) -> tuple[int, ...]:
-    """Returns the coordinates of an element: (1, 0) for `1,0`."""
-    parts = [p.strip() for p in text.strip("[] ").split(",")]
+def coordinates(text: str) -> tuple[str, tuple[int, ...]]:
+    """Returns an output and the coordinates of an element: ("", (1, 0)) for `1,0`, or ("T[1]", (1, 0)) for `T[1]:1,0`."""
+    output, _, element = text.rpartition(":")
+    parts = [p.strip() for p in element.strip("[] ").split(",")]
     if not all(map(_is_number, parts)):
         raise ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {shown(text)}")
-    return tuple(int(p) for p in parts)
+    return output, tuple(int(p) for p in parts)
 
 
 def feature_level(text: str) -> str:

@@ -362,8 +362,9 @@ class Session:
         return find_cases(ids, tier)[0] if ids else tier
 
     def _shipped_failures(self) -> Sequence[KnownFailure]:
-        """Returns the known defects of the provider, unless they were switched off. Only the DirectML EP has some."""
-        if self.options.no_shipped_known_failures or not (self.provider and self.provider.directml):
+        """Returns the known defects, unless they were switched off. Only the DirectML EP and DirectML itself have some."""
+        provider = self.provider
+        if self.options.no_shipped_known_failures or not (provider and (provider.directml or provider.direct)):
             return ()
         from ..known import shipped_failures
 

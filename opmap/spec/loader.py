@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +17,16 @@ import msgspec
 
 from ..errors import InputError
 from ..files import convert_toml, parse_toml, read_text
-from ..pseudocode import Example, Node, lines_in, parse_example, parse_formula, parse_lines, value_reads_in
+from ..pseudocode import (
+    Example,
+    Node,
+    lines_in,
+    parse_example,
+    parse_formula,
+    parse_lines,
+    statements_of,
+    value_reads_in,
+)
 from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
 
 _T = TypeVar("_T")
@@ -67,27 +77,36 @@ FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1)}
 """Kind of a number -> the least and the highest value that its type holds."""
 
 
-class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member of the operator's struct. `uint` and `int` are numbers, `uints` and `ints` arrays of numbers.
+class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
 
     `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
-    random descriptors stay those of earlier releases.
+    random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
+    lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
+    `elements` elements, if it is given.
     """
 
     name: str
-    kind: Literal["input", "output", "uint", "int", "uints", "ints"]
+    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints"]
     short: str = ""
     unused_draws: int = 0
+    values: str = ""
+    elements: int = 0
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the field is a tensor."""
-        return self.kind in ("input", "output")
+        """Whether the field is a tensor, or an array of tensors."""
+        return self.kind.startswith(("input", "output"))
 
     @property
     def is_array(self) -> bool:
-        """Whether the field is an array of numbers."""
-        return self.kind in ("uints", "ints")
+        """Whether the field is an array of numbers or of tensors."""
+        return self.kind.endswith("s")
+
+    @cached_property
+    def value_formula(self) -> tuple[FormulaStatement, ...]:
+        """The formula of `values`, parsed: it assigns `values`."""
+        return parse_formula(f"values = {self.values}")
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -256,28 +275,35 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def index_tensors(self) -> tuple[str, ...]:
-        """The inputs that hold indices: those that the pseudocode reads within brackets."""
+        """The inputs that hold indices: those that the pseudocode reads within brackets, or whose elements it computes with.
+
+        So lengths and conditions count as indices.
+        """
         sides = (side for line in lines_in(self.lines) for side in (line.target, line.source))
-        names = {index.tensor for side in sides for index in side.indices}
-        return tuple(dict.fromkeys(field for name, field in self.pseudocode.tensors.items() if name in names))
+        names = {*(index.tensor for side in sides for index in side.indices), *value_reads_in(self.lines)}
+        fields = (field for name, field in self.pseudocode.tensors.items() if name in names)
+        return tuple(dict.fromkeys(field for field in fields if field in self.field_names("input")))
 
     @cached_property
-    def value_tensors(self) -> tuple[str, ...]:
-        """The inputs whose values the pseudocode computes with, and that hold no indices."""
-        names = set(value_reads_in(self.lines))
-        fields = (field for name, field in self.pseudocode.tensors.items() if name in names)
-        return tuple(dict.fromkeys(f for f in fields if f in self.field_names("input") and f not in self.index_tensors))
+    def usual_index_types(self) -> tuple[str, ...]:
+        """The data types of indices where nothing asks for one: INT64 and INT32; if the page has neither, all that it has."""
+        types = self.support[0].tensors[self.index_tensors[0]].data_types if self.index_tensors else ()
+        return tuple(name for name in ("INT64", "INT32") if name in types) or types
+
+    @cached_property
+    def takes_any_index(self) -> bool:
+        """Whether the page says what every index means, also one that names no element."""
+        return self.pseudocode.out_of_range == "ignored" or any(field.values for field in self.fields)
 
     @cached_property
     def data_tensors(self) -> tuple[str, ...]:
-        """The inputs whose elements are moved: all that hold no indices and no values to compute with."""
-        others = {*self.index_tensors, *self.value_tensors}
-        return tuple(name for name in self.field_names("input") if name not in others)
+        """The inputs whose elements are moved: all that hold no indices."""
+        return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
 
     @cached_property
     def implied(self) -> dict[str, Expression]:
         """Numbers that a rule gives -> their formula: `DimensionCount == InputTensor.DimensionCount`."""
-        formulas = (s for rule in self.rules if rule.check != "support" for s in parse_formula(rule.check))
+        formulas = (s for rule in self.rules if rule.check != "support" for s in statements_of(rule.check, self.counts))
         return {
             s.left.text: s.right
             for s in reversed([*formulas])
@@ -290,7 +316,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def size_formulas(self) -> dict[str, tuple[FormulaStatement, ...]]:
         """Tensors whose sizes a rule assigns -> the parsed rule."""
-        formulas = (parse_formula(rule.check) for rule in self.rules if rule.check != "support")
+        formulas = (statements_of(rule.check, self.counts) for rule in self.rules if rule.check != "support")
         return {
             name.removesuffix(".Sizes"): formula
             for formula in formulas
@@ -298,11 +324,72 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             if name.endswith(".Sizes")
         }
 
+    @cached_property
+    def free_tensors(self) -> tuple[str, ...]:
+        """The tensors whose sizes no formula gives, in the struct's order."""
+        return tuple(name for name in self.field_names("input", "output") if name not in self.size_formulas)
+
     def field_names(self, *kinds: str) -> tuple[str, ...]:
-        """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""
+        """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order.
+
+        An array of inputs is of the kind `input`.
+        """
         if kinds not in self._names:
-            self._names[kinds] = tuple(field.name for field in self.fields if field.kind in kinds)
+            kind_of = {f.name: f.kind.removesuffix("s") if f.is_tensor else f.kind for f in self.fields}
+            self._names[kinds] = tuple(name for name, kind in kind_of.items() if kind in kinds)
         return self._names[kinds]
+
+    @cached_property
+    def arrays(self) -> tuple[str, ...]:
+        """The fields that are arrays of tensors."""
+        return tuple(field.name for field in self.fields if field.is_tensor and field.is_array)
+
+    def with_counts(self, counts: Mapping[str, int]) -> Spec:
+        """Returns the spec for arrays of so many tensors, by field. Each tensor is a field, `InputTensors[0]`."""
+        if not self.arrays:
+            return self
+        key = tuple(counts[name] for name in self.arrays)
+        if key not in self._with_counts:
+            self._with_counts[key] = self._written_out(counts)
+        return self._with_counts[key]
+
+    def _written_out(self, counts: Mapping[str, int]) -> Spec:
+        def each(name: str) -> list[str]:
+            return [f"{name}[{i}]" for i in range(counts[name])] if name in counts else [name]
+
+        fields = (
+            msgspec.structs.replace(f, name=name, kind=f.kind.removesuffix("s")) if f.name in counts else f
+            for f in self.fields
+            for name in each(f.name)
+        )
+        tensors = {
+            name + field.removeprefix(array): field
+            for name, array in self.pseudocode.tensors.items()
+            for field in each(array)
+        }
+        support = (
+            msgspec.structs.replace(
+                table, tensors={name: own for array, own in table.tensors.items() for name in each(array)}
+            )
+            for table in self.support
+        )
+        spec = msgspec.structs.replace(
+            self,
+            fields=tuple(fields),
+            pseudocode=msgspec.structs.replace(self.pseudocode, tensors=tensors),
+            support=tuple(support),
+        )
+        spec.__dict__["counts"] = counts
+        return spec
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """The number of tensors in each array of a spec that `with_counts` returned; else empty."""
+        return {}
+
+    @cached_property
+    def _with_counts(self) -> dict[tuple[int, ...], Spec]:
+        return {}
 
     @cached_property
     def _names(self) -> dict[tuple[str, ...], tuple[str, ...]]:

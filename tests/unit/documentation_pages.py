@@ -26,6 +26,7 @@ ENGLISH = {
     "scatter_nd": "SCATTER_ND",
     "slice1": "SLICE1",
     "tile": "TILE",
+    "reverse_subsequences": "REVERSE_SUBSEQUENCES",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from opmap.cases.catalogue import catalogue
+from tiers import all_cases
+
 from opmap.cli import main
 from opmap.known.known_failures import SCHEMA, Environment, KnownFailure
 
-CASES = {case.id: case for case in catalogue("smoke")}
+CASES = {case.id: case for case in all_cases("smoke")}
 CASE = CASES["gather/example.1"]
 HERE = Environment(
     provider="DmlExecutionProvider",

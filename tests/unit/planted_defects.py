@@ -82,7 +82,7 @@ class Defect(Runtime):
         )
 
     def Tile(self, data, repeats):
-        if self.node.name != "Tile":  # it copies indices
+        if self.node.output[0].endswith(".copy"):  # it copies indices
             return np.tile(data, repeats)
         return self.picked(np.tile(places(data), repeats), data)
 
@@ -105,7 +105,7 @@ class Defect(Runtime):
     def picked(self, chosen, *tensors):
         """Returns these elements of all tensors, one after the other, as one Gather."""
         flat = np.concatenate([tensor.reshape(-1) for tensor in tensors])
-        return self.gathered("Gather", flat, chosen, 0, 0, lambda data, indices: data[indices])
+        return self.gathered(self.node.op_type, flat, chosen, 0, 0, lambda data, indices: data[indices])
 
     def gathered(self, op, data, indices, axis, batches, gather):
         from_node = any(self.node.input[1] in node.output for node in self.graph.node)
@@ -376,12 +376,12 @@ class negative_as_last(Defect):
 
 
 class from_16(Defect):
-    """An index of 16 or above reads element 15."""
+    """An index of 16 or above of a gather reads element 15."""
 
     titles = r"(16|15)"
 
     def applies(self, call):
-        return bool((call.indices >= 16).any())
+        return call.op.startswith("Gather") and bool((call.indices >= 16).any())
 
     def indices(self, call, indices):
         return np.minimum(indices, 15)
@@ -393,7 +393,7 @@ class missing_barrier(Defect):
     titles = r"index-ignored|every index (means|is|as) (element )?(0|zero)|indices.*zero"
 
     def applies(self, call):
-        return call.from_node
+        return call.op.startswith("Gather") and call.from_node
 
     def indices(self, call, indices):
         return np.zeros_like(indices)

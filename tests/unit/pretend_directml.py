@@ -73,24 +73,28 @@ class Pretender(Performer):
     def run(self, step):
         operator = step.operator
         spec = next(spec for spec in all_specs() if spec.number == operator.number)
-        members = {m.name: described(m.tensor) if m.tensor else m.number for m in operator.members}
+        members = {m.name: m.number for m in operator.members}
+        members |= {n: described(t) for kind in ("input", "output") for n, t in operator.tensors(kind).items()}
         desc = OPERATORS[spec.name].descriptor.from_members(members)
         tensors = {}
         for name, tensor in desc.inputs.items():
             raw = from_memory(tensor, np.array(step.contents[name])).tobytes()
             tensors[name] = Tensor.from_bytes(tensor.data_type, tensor.sizes, raw)
+        return dict(self.region(step, desc.of_output(name), tensors) for name in desc.outputs)
+
+    def region(self, step, desc, tensors):
         bits = [b or 0 for b in desc.interpret(tensors)]
         if self.trouble == "wrong" or (self.trouble == "graph" and step.compile == "graph"):
             bits.reverse()
         memory = to_memory(desc.output, Tensor(desc.output.data_type, desc.output.sizes, bits))
-        (name,) = spec.field_names("output")
+        name = desc.output_field
         start = 0 if self.trouble == "offset" else step.offsets.get(name, 0)
         end = start + len(memory)
         region = np.full(step.offsets.get(name, 0) + len(memory) + GUARD, FILL, np.uint8)
         region[start:end] = memory
         if self.trouble == "gap":
             region[end] = 0
-        return {name: region}
+        return name, region
 
     def device_facts(self):
         return {

@@ -11,14 +11,17 @@ import pytest
 
 from opmap.cases import selection
 from opmap.cases.case import INDEX_PATHS, case_id, shape_word
+from opmap.cases.catalogue import catalogue
+from opmap.cases.random_cases import chosen_numbers, drawn_case
 from opmap.cases.selection import Selection, case_ids, find_case, find_cases
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, seed_of
 from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.errors import InputError
 from opmap.limits import MAX_GLOB
 from opmap.manual.case_ids import EXAMPLE, MEANING
 from opmap.mapping.dxdispatch import model_json
+from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 
@@ -110,6 +113,26 @@ class TestTiers:
             result,
             {case.id for case in cases},
         )
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_drawn(self, operator):
+        """A random case is found by its id: what is read of an id before a descriptor is drawn agrees with the case."""
+        numbers = chosen_numbers("standard", operator)[-2:]
+        ids = [drawn_case(operator, seed_of(f"{operator}/{number}")).id for number in numbers]
+        assert ids == [case.id for id in ids for case in catalogue("standard", [id])]
+
+    def test_nothing_is_drawn_in_vain(self, monkeypatch):
+        """Only a random descriptor with the data type and the dimension count of a wanted id is drawn."""
+        drawn = []
+
+        def draw(operator, seed):
+            drawn.append(drawn_case(operator, seed))
+            return drawn[-1]
+
+        monkeypatch.setattr("opmap.cases.catalogue.drawn_case", draw)
+        wanted = STANDARD.replace("534a68", "000000")
+        assert [] == list(catalogue("standard", ["gather/none", "gather/example.99", wanted]))
+        assert drawn and {wanted.split(".")[0]} == {case.id.split(".")[0] for case in drawn}
 
     def test_order(self):
         """The cases come in the order of the catalogue; with a filter, a case must match both."""

@@ -21,9 +21,9 @@ from bench.conditional import (
     value_of,
 )
 from described import described
+from tiers import own_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
 from opmap.cases.comparisons import Comparison
 from opmap.cases.feature_table import FeatureTable
 from opmap.cases.parameters import cases_with
@@ -38,7 +38,7 @@ from opmap.tensors import DataType
 @cache
 def smoke():
     """The cases of `smoke`."""
-    return list(catalogue("smoke", variants=False))
+    return own_cases("smoke")
 
 
 def gather(block: int, pattern: str = "random") -> Case:

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 from planted_conditions import SAME
+from tiers import own_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.cases.features import features
 from opmap.diagnosis.conditions import Comparison, Condition, approximate, separate
 
@@ -87,7 +87,7 @@ class TestCondition:
 @pytest.fixture(scope="module")
 def smoke():
     """The features of the cases of `smoke`, each with the number of its run."""
-    return [{**one, "call": at + 1} for at, one in enumerate(map(features, catalogue("smoke", variants=False)))]
+    return [{**one, "call": at + 1} for at, one in enumerate(map(features, own_cases("smoke")))]
 
 
 PLANTED = [

@@ -9,26 +9,32 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from tiers import own_cases
 
-from opmap.cases.catalogue import catalogue
+from opmap.cases.catalogue import generated
 from opmap.cli import main
+from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
-from opmap.diagnosis.causes import causes, without_calls
+from opmap.diagnosis.causes import causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, without_covered
+from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, with_covered
+from opmap.diagnosis.failures import failure_of
 from opmap.diagnosis.judged_run import JudgedRun
+from opmap.diagnosis.relation import Model
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.evidence.cause_view import condition_text
 from opmap.evidence.documents import AskedDocument, ClosestDocument
-from opmap.faults import open_fault
+from opmap.faults import Fault, open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.known.known_failures import SCHEMA
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType
 from opmap.vocabulary import Stage, Verdict
 
-SMOKE = list(catalogue("smoke", variants=False))
+SMOKE = own_cases("smoke")
 CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]
 
 
@@ -281,6 +287,25 @@ class TestCauses:
         (cause,) = causes(JudgedRun(judged))
         assert "error at run: RuntimeError: Need at least ... dims" == cause.relation.text
 
+    @pytest.mark.parametrize(
+        ("lines", "title"),
+        [
+            (["Need at least 0 and at most 64 arrays."], "Need at least 0 and at most 64 arrays."),
+            (
+                [*["Need at least 0 and at most 64 arrays."] * 2, "cannot reshape (1,256)"],
+                "Need at least 0 and at most 64 arrays.; some cases have another message",
+            ),
+            (["A 7 of the same kind 1", "At node 7 of the same kind 2"], "... of the same kind ..."),
+            (["A 1 2 of the same kind", "A 3 4 of the same kind"], "A ... of the same kind"),
+            ([" ".join(["same"] * 40)], f"{'same ' * 31}..."),
+        ],
+    )
+    def test_part_of_a_message(self, lines, title):
+        """The title is a whole line, or says where words are missing. It does not speak for messages unlike those of the label."""
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
+        failures = [failure_of(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
+        assert f"error at run: {title}" == whole_relation(failures[0].simplest[0], failures).text
+
     def test_fed_values_ignored(self):
         """What a variant shows exactly is the title, although the same output fits a fault model."""
         case = CASES[0]
@@ -318,19 +343,20 @@ class TestCauses:
     def test_nothing(self):
         assert [] == causes(self.run("none"))
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("contradicting", [0, 1])
     def test_covered(self, contradicting):
         """Cases that the exact condition of another cause covers are part of it; only those that remain are a second cause."""
-        run = self.run("index-clamped-early")
+        run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         negative = Condition(((Comparison("negative", "==", True),),))
         always = Stability("always", "")
         first = Diagnosis(replace(cause, condition=negative), always, Asked(negative, contradicting=contradicting))
-        (other,) = without_covered(first, [Diagnosis(cause, always)], run)
+        whole, (other,) = with_covered(first, [Diagnosis(cause, always)], run)
         assert (len(other.cause.failures) < len(cause.failures)) is not contradicting
+        assert 2 * len(cause.failures) == len(whole.cause.failures) + len(other.cause.failures)
         everything = replace(first, cause=replace(cause, condition=Condition(((),))), asked=Asked(Condition(((),))))
-        assert [] == without_covered(everything, [Diagnosis(cause, always)], run)
+        whole, left = with_covered(everything, [Diagnosis(cause, always)], run)
+        assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
 
     def test_order_of_the_run(self):
         """The order of the cases, and the processes they ran in, change nothing."""
@@ -353,6 +379,30 @@ class TestCauses:
         assert Asking(replace(cause, failures=tuple(wide)), [], judge)(other) is True
         assert Asking(vague, [], judge)(other) is None
         assert Asking(vague, [], judge)(wide[0].case) is True
+
+    def test_hidden_by_values(self):
+        """A case in which the cause changes elements to what they are says nothing of it; one without such elements does."""
+
+        def tails(bits, arrays):
+            rows = bits.reshape(-1, arrays.output_sizes[-1])
+            whole = rows.shape[1] // 4 * 4
+            rows[:, whole:] = rows[:, whole - 4 : whole][:, : rows.shape[1] - whole] if whole else rows
+            return bits
+
+        relation = SimpleNamespace(
+            kind="repeat", fault=None, model=Model("repeat", Fault(text="tails of rows", output=tails))
+        )
+        asking = Asking(SimpleNamespace(failures=(), relation=relation), [], None)
+        desc = OPERATORS["TILE"].descriptor
+        says = {}
+        for length, repeats in ((3, 2), (2, 4), (2, 3)):
+            tensors = (TensorDesc(DataType.INT32, (size,)) for size in (length, length * repeats))
+            fields = dict(zip(("input_tensor", "output_tensor"), tensors, strict=True))
+            case = generated(desc(**fields, repeats_count=1, repeats=(repeats,)), "-", "addr")
+            says[length, repeats] = asking.changes(case)
+        assert {(2, 3): False, (3, 2): True, (2, 4): True} == says
+        relation.kind = "address"  # what it changes does not come from the output
+        assert asking.changes(case)
 
     def test_unstable(self):
         """Failures that do not come back are one cause, without a condition."""

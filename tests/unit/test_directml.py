@@ -24,6 +24,7 @@ from opmap.engines.directml.dispatching import FILL, GUARD, _placed
 from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
 from opmap.engines.directml.libraries import direct3d_device
 from opmap.errors import ProviderError
+from opmap.pseudocode import array_of
 from opmap.spec import all_specs, load_spec
 from opmap.tensors import DataType, Tensor
 
@@ -99,6 +100,7 @@ class TestOperatorDesc:
         [
             *(("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)),
             *(("SCATTER", 40), ("SCATTER_ND", 40), ("TILE", 32), ("SLICE1", 48)),
+            *(("SPLIT", 32), ("JOIN", 32)),
         ],
     )
     def test_a_tensor_is_a_pointer_and_a_number_has_4_bytes(self, operator, size):
@@ -121,19 +123,23 @@ class TestOperatorDesc:
                 at += 4
                 continue
             at += -at % 8
-            if field.is_array:
+            first = c_uint64.from_address(at).value
+            if field.is_array and not field.is_tensor:
                 numbers, element = desc.numbers[field.name], {"uints": c_uint32, "ints": c_int32}[field.kind]
-                assert list(numbers) == list((element * len(numbers)).from_address(c_uint64.from_address(at).value))
+                assert list(numbers) == list((element * len(numbers)).from_address(first))
                 at += 8
                 continue
-            tensor = structs.DML_TENSOR_DESC.from_address(c_uint64.from_address(at).value)
-            buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(tensor.Desc)
-            sizes = (c_uint32 * buffer.DimensionCount).from_address(buffer.Sizes)
-            assert 1 == tensor.Type
-            assert desc.tensors[field.name].sizes == tuple(sizes)
-            assert desc.tensors[field.name].data_type.number == buffer.DataType
-            assert desc.tensors[field.name].minimum_size_in_bytes == buffer.TotalTensorSizeInBytes
-            assert buffer.Strides is None
+            tensors = [t for name, t in desc.tensors.items() if field.name in (name, array_of(name))]
+            for wanted, tensor in zip(
+                tensors, (structs.DML_TENSOR_DESC * len(tensors)).from_address(first), strict=True
+            ):
+                buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(tensor.Desc)
+                sizes = (c_uint32 * buffer.DimensionCount).from_address(buffer.Sizes)
+                assert 1 == tensor.Type
+                assert wanted.sizes == tuple(sizes)
+                assert wanted.data_type.number == buffer.DataType
+                assert wanted.minimum_size_in_bytes == buffer.TotalTensorSizeInBytes
+                assert buffer.Strides is None
             at += 8
 
     def test_strides_flags_alignment_and_size_are_those_of_the_descriptor(self):

@@ -69,6 +69,10 @@ class TestThePages:
             ),
             ([(153, "SLICE1.E1")], "slice1.en-US.md"),
             ([(80, "TILE.E1")], "tile.en-US.md"),
+            (
+                [(88, "REVERSE_SUBSEQUENCES.E1"), (109, "REVERSE_SUBSEQUENCES.E2")],
+                "reverse_subsequences.en-US.md",
+            ),
         ],
     )
     def test_errata(self, expected, name):
@@ -82,7 +86,9 @@ class TestThePages:
         A known gap: of the pages about arrays of numbers, the prose is not read. Words such as "this value must match the
         DimensionCount of both tensors", and constraints of each element `[i]`, need forms of their own.
         """
-        unread = {"slice1": "C1 C2 C3 C4 F1 C5 F2", "tile": "C1 C2 C3 F1 C5"}.get(name.split(".")[0])
+        unread = {"slice1": "C1 C2 C3 C4 F1 C5 F2", "tile": "C1 C2 C3 F1 C5", "reverse_subsequences": "F1 C4 C5"}.get(
+            name.split(".")[0]
+        )
         if unread:
             operator = ENGLISH[name.split(".")[0]]
             assert [f"{operator}.{rule}" for rule in unread.split()] == list(read_page(page(name), name=name).assumed)
@@ -168,6 +174,7 @@ CORRECTIONS = {
     ],
     "slice1": [("/ InputWindowStrides[i]", "/ abs(InputWindowStrides[i])")],
     "tile": [("InputTensor: (Sizes:{1, 1, 6, 9}", "OutputTensor: (Sizes:{1, 1, 6, 9}")],
+    "reverse_subsequences": [("SequenceTensor:", "SequenceLengthsTensor:")],
     "gather_nd1": [
         (TUPLE, "InputTensor.DimensionCount - InputDimensionCount + BatchDimensionCount + indexTupleSize)"),
         ("input[indices[y], x]", "input[indices[y, 0], x]"),

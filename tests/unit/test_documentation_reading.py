@@ -171,10 +171,10 @@ class TestHostileInput:
             ("must name its operator", "\0" * 100),
             ("must name its operator", "# A page about nothing\n"),
             (
-                f"must be about {' or '.join(spec.struct for spec in all_specs())}, got DML_TOP_K_OPERATOR_DESC",
+                f"knows ({', '.join(spec.name for spec in all_specs())}), got DML_TOP_K_OPERATOR_DESC",
                 "# DML_TOP_K_OPERATOR_DESC structure",
             ),
-            ("OPERATOR_DESC, got DML_" + "A" * 75 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
+            ("), got DML_" + "A" * 75 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
             (f"at most {MAX_PAGE_BYTES} bytes, got {MAX_PAGE_BYTES + 1}", "a" * (MAX_PAGE_BYTES + 1)),
         ],
     )

@@ -16,6 +16,7 @@ import pytest
 from exported_folders import EXAMPLE, dispatch_file, export_command, record, run, wrong
 from markdown_it import MarkdownIt
 from onnx import numpy_helper
+from tiers import all_cases
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
@@ -175,7 +176,7 @@ class TestTier:
     def test_folders(self, export, tmp_path):
         """Each case has a folder of its own that is complete."""
         code, out, _ = export("--tier", "smoke", "--filter", "gather/example.*", "-o", tmp_path / "a")
-        names = {case.id for case in catalogue("smoke") if case.id.startswith("gather/example.")}
+        names = {case.id for case in all_cases("smoke") if case.id.startswith("gather/example.")}
         assert (0, f"{len(names)} cases in {tmp_path / 'a'}, a folder each\n") == (code, out)
         assert {folder_name(id) for id in names} == set(os.listdir(tmp_path / "a"))
         assert 0 == run(tmp_path / "a" / "gather-example.1")[0]
@@ -183,7 +184,7 @@ class TestTier:
     @pytest.mark.slow
     def test_names(self):
         """The names of all cases differ, also where upper and lower case do not, and are short."""
-        names = [folder_name(case.id) for case in catalogue("standard")]
+        names = [folder_name(case.id) for case in all_cases("standard")]
         assert len(names) == len({name.lower() for name in names})
         assert max(map(len, names)) <= 100
 

@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime
 import pytest
 from exported_folders import DRIVER, EXAMPLE, dispatch_file, export_command, record, run, wrong
+from tiers import all_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.cases.variants import VARIANTS
 from opmap.evidence.export import export_folder
 from opmap.evidence.reproducers.model_folders import write_files
@@ -64,7 +64,7 @@ class TestProgram:
     def test_every_variant(self, tmp_path):
         """A case of each variant takes its execution path and is right on the CPU EP."""
         first = {}
-        for case in catalogue("standard"):
+        for case in all_cases("standard"):
             first.setdefault(case.variant, case)
         assert VARIANTS.keys() == first.keys()
         texts = {

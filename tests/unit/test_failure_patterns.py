@@ -6,15 +6,15 @@ from fnmatch import fnmatchcase
 
 import msgspec
 import pytest
+from tiers import all_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.cases.probes import probes
 from opmap.judge.record import Record
 from opmap.known.known_failures import ActiveFailures, Environment, KnownFailure, load
 from opmap.known.written_failures import _globs, stable_text, write
 from opmap.vocabulary import Stage, Verdict
 
-CASES = list(catalogue("smoke"))
+CASES = all_cases("smoke")
 HERE = Environment(provider="Mine", adapter="an [adapter] *")
 ELEMENTS = "1 of 8 elements differ: output[0] = input[indices[0] = 3] = 14.0, got 13.0"
 
@@ -240,7 +240,7 @@ class TestNothingIsHidden:
 @pytest.mark.slow
 def test_globs():
     """In `standard`, each glob over a part of the id matches exactly the cases that have this part."""
-    cases = list(catalogue("standard"))
+    cases = all_cases("standard")
     parts = {case.id: set(_globs(case)) for case in cases}
     globs = set().union(*parts.values())
     assert len(globs) > 50

@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 from registered_operators import OUTSIDE, registered
+from tiers import all_cases
 
 from opmap.cases.case import retyped
-from opmap.cases.catalogue import catalogue, generated
+from opmap.cases.catalogue import generated
 from opmap.cases.feature_names import FEATURES
 from opmap.cases.features import CATEGORIES, FLAGS, NUMBERS, features
 from opmap.descriptors import complete_sizes
@@ -131,7 +132,7 @@ class TestFeatures:
 
     def test_whole_tier(self):
         """Every feature occurs, with values of its kind."""
-        found = list(map(features, catalogue("smoke")))
+        found = list(map(features, all_cases("smoke")))
         seen = {name for one in found for name in one if " == " not in name}
         assert set(FEATURES) - {"call"} == seen
         for kind, names in ((str, CATEGORIES), (bool, FLAGS), (int, NUMBERS)):

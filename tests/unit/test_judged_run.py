@@ -1,13 +1,13 @@
 """A run that was judged: features with and without the number of the call, and the cases before a case."""
 
 import pytest
+from tiers import own_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.faults import open_fault
 from opmap.judge.judge import Judge
 
-CASES = list(catalogue("smoke", variants=False))[:6]
+CASES = own_cases("smoke")[:6]
 IDS = [case.id for case in CASES]
 
 

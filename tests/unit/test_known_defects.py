@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import pytest
 from packaging.specifiers import SpecifierSet
+from tiers import all_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.cases.contract_probes import contract_probes
 from opmap.cli import main
 from opmap.diagnosis.bisect import by_onnxruntime
@@ -64,7 +64,7 @@ def place_of(package: str, versions: str) -> Environment:
 @pytest.fixture(scope="module")
 def items():
     """All cases of `standard`, and all contract probes."""
-    return [*catalogue("standard"), *contract_probes()]
+    return [*all_cases("standard"), *contract_probes()]
 
 
 README = Path(__file__).parents[2] / "README.md"
@@ -92,7 +92,8 @@ class TestData:
             entries = list(defect.known_failures())
             assert entries and [] == [problem for entry in entries for problem in problems(entry)]
             for entry in entries:
-                assert entry.provider == DIRECTML and entry.package and entry.onnxruntime, defect
+                on_ep = entry.provider == DIRECTML and entry.package and entry.onnxruntime
+                assert on_ep or (entry.provider == "directml" and entry.directml), defect
                 assert entry.device_class == "emulated" and f"opmap known {defect.id}" in entry.reason
                 assert (defect.kind == "hang") == entry.is_dangerous
                 assert entry.message or entry.verdict != "error"
@@ -101,6 +102,8 @@ class TestData:
     def test_matched(self, items):
         """Every entry matches a case or contract probe of its tier, on the package and version that it names."""
         for entry in shipped_failures():
+            if entry.provider != DIRECTML:  # the entry of the EP beside it matches the same cases
+                continue
             active = ActiveFailures([], place_of(entry.package, entry.onnxruntime), shipped=[entry])
             assert any(active.expectations(item) for item in items), entry
 
@@ -112,9 +115,9 @@ class TestData:
             assert active.expectations(find_item(defect.reproducer)), defect
 
     def test_pairs(self):
-        """Each was run on all pairs of two ONNX Runtimes and five DirectML.dll; what was seen agrees with `seen` and with the kind."""
+        """Each was run on all pairs of two ONNX Runtimes and five DirectML.dll, or on none; what was seen agrees with `seen` and with the kind."""
         words = {"silent": "wrong", "crash": "crash", "refusal": "refused"}
-        for defect in defects():
+        for defect in filter(lambda defect: defect.pairs, defects()):
             versions = {(pair.onnxruntime, pair.directml) for pair in defect.pairs}
             assert len(versions) == len(defect.pairs) == 10
             assert (2, 5) == tuple(len({version[side] for version in versions}) for side in (0, 1))
@@ -364,7 +367,7 @@ class TestCommand:
     def test_manual_pairs(self):
         """The manual has the table of what each pair does."""
         lines = []
-        for defect in defects():
+        for defect in filter(lambda defect: defect.pairs, defects()):
             versions, texts = zip(*by_onnxruntime(defect.pairs), strict=True)
             lines.append(f"| `{defect.id}` | {' | '.join(texts)} |")
         head = f"| id | {' | '.join(f'ONNX Runtime {version}' for version in versions)} |\n|---|---|---|\n"
@@ -375,10 +378,10 @@ class TestReproducer:
     """Each program runs alone, and is right on the CPU EP."""
 
     def test_control(self, tmp_path, monkeypatch, capsys):
-        """It finds nothing wrong where nothing is wrong."""
+        """It finds nothing wrong where nothing is wrong. The CPU EP refuses long lengths, and OneHot of UINT32."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["program.py", CPU])
-        for defect in defects():
+        for defect in (d for d in defects() if d.id not in ("reverse-length-limit", "one-hot-wide-index")):
             (tmp_path / "program.py").write_text(reproducer(defect), encoding="utf-8")
             with pytest.raises(SystemExit) as ended:
                 runpy.run_path("program.py", run_name="__main__")

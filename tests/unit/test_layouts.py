@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 
 import pytest
+from tiers import with_layouts
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.features import features
@@ -24,12 +26,23 @@ from opmap.session import Session
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
 
-SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))
-LAID_OUT = [case for case in STANDARD if case.layout]
 EXAMPLE = "gather/example.2"
 
 
-REPEATED = next(case for case in LAID_OUT if case.layout == "strides" and 0 in case.desc.inputs["InputTensor"].strides)
+@cache
+def laid_out():
+    """The cases of `standard` in layouts."""
+    return [case for case in with_layouts("standard") if case.layout]
+
+
+@cache
+def repeated():
+    """A case whose input repeats elements."""
+    return next(
+        case
+        for case in laid_out()
+        if case.layout == "strides" and 0 in (case.desc.inputs[case.desc.data_tensors()[0]].strides or ())
+    )
 
 
 def writes_twice(case):
@@ -47,7 +60,7 @@ def stored(case):
 
 
 def of(layout):
-    return [case for case in LAID_OUT if case.layout == layout]
+    return [case for case in laid_out() if case.layout == layout]
 
 
 class TestCases:
@@ -55,23 +68,25 @@ class TestCases:
 
     @pytest.mark.slow
     def test_the_other_cases_stay_as_they_are(self):
-        assert [case.id for case in catalogue("standard")] == [case.id for case in STANDARD if not case.layout]
+        assert [case.id for case in catalogue("standard")] == [
+            case.id for case in with_layouts("standard") if not case.layout
+        ]
 
     def test_each_operator_has_each_layout(self):
-        assert set(itertools.product(OPERATORS, LAYOUTS)) == {(case.desc.operator, case.layout) for case in LAID_OUT}
+        assert set(itertools.product(OPERATORS, LAYOUTS)) == {(case.desc.operator, case.layout) for case in laid_out()}
 
     def test_a_tier_has_those_of_the_tier_before(self):
-        assert {case.id for case in SMOKE if case.layout} < {case.id for case in LAID_OUT}
+        assert {case.id for case in with_layouts("smoke") if case.layout} < {case.id for case in laid_out()}
 
     def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self):
-        for case in LAID_OUT:
+        for case in laid_out():
             assert () == tuple(case.desc.violations()), case.id
             if not writes_twice(case):
                 assert None not in case.expected, case.id
 
     @pytest.mark.slow
     def test_an_id_ends_in_the_name_and_gives_the_same_case(self):
-        for case in LAID_OUT[::29]:
+        for case in laid_out()[::29]:
             base = case.id.removesuffix(f"/{case.layout}")
             assert layout_of(find_case(base)) == case.layout
             again = find_case(case.id)
@@ -130,14 +145,14 @@ class TestOtherLayouts:
                 assert tensor.packed
 
     def test_a_case_that_is_compiled_as_a_graph_is_the_same_otherwise(self):
-        by_id = {case.id: case for case in STANDARD}
+        by_id = {case.id: case for case in with_layouts("standard")}
         for case in of("compile-graph"):
             base = by_id[case.id.removesuffix("/compile-graph")]
             assert (base.desc, base.tensors) == (case.desc, case.tensors)
 
     def test_a_large_case_has_none(self):
         case = find_case(EXAMPLE)
-        wide = max((c for c in STANDARD if not c.layout), key=lambda c: c.desc.output.element_count)
+        wide = max((c for c in with_layouts("standard") if not c.layout), key=lambda c: c.desc.output.element_count)
         assert in_layout(case, "strides") and wide.desc.output.element_count > 65_536
         assert [None] * len(LAYOUTS) == [in_layout(wide, layout) for layout in LAYOUTS]
 
@@ -169,12 +184,13 @@ class TestDiagnosis:
     def test_a_condition_can_name_it(self, layout):
         assert layout == features(find_case(f"{EXAMPLE}/{layout}"))["variant"]
 
-    @pytest.mark.parametrize("case", LAID_OUT[::17], ids=lambda case: case.id)
-    def test_other_values(self, case):
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_other_values(self, layout):
         """They are what memory holds: a tensor with stride 0 repeats its first elements."""
-        twin = NewCases([case], seed=1).twin(case)
-        assert (case.layout, case.desc.output.sizes) == (twin.layout, twin.desc.output.sizes)
-        assert all(stored(twin))
+        for case in of(layout)[::17]:
+            twin = NewCases([case], seed=1).twin(case)
+            assert (case.layout, case.desc.output.sizes) == (twin.layout, twin.desc.output.sizes), case.id
+            assert all(stored(twin)), case.id
 
     def test_new_cases(self):
         """They are in the layout of the case that they are like, or in none."""
@@ -186,8 +202,8 @@ class TestDiagnosis:
 
     def test_of_a_file(self):
         """A descriptor with strides that is in no layout keeps them; its new values are what memory holds."""
-        case = dataclasses.replace(REPEATED, layout=None, id="file")
-        base = find_case(REPEATED.id.removesuffix("/strides"))
+        case = dataclasses.replace(repeated(), layout=None, id="file")
+        base = find_case(repeated().id.removesuffix("/strides"))
         assert not all(stored(dataclasses.replace(case, tensors=base.tensors)))
         twin = NewCases([case], seed=1).twin(case)
         assert case.desc == twin.desc and all(stored(twin))
@@ -202,13 +218,13 @@ class TestDiagnosis:
             tried.append(case)
             return case.layout == "strides" and case.desc.output.element_count > 1
 
-        smallest = shrink_case(REPEATED, fails)
+        smallest = shrink_case(repeated(), fails)
         assert ("strides", 2) == (smallest.layout, smallest.desc.output.element_count)
         assert smallest.id.endswith("/strides") and smallest.desc.output.strides
         assert all(all(stored(case)) for case in tried)
 
     def test_shrinking_leaves_a_layout_out_that_is_not_needed(self):
-        smallest = shrink_case(REPEATED, lambda case: case.desc.output.element_count > 1)
+        smallest = shrink_case(repeated(), lambda case: case.desc.output.element_count > 1)
         assert (None, 2) == (smallest.layout, smallest.desc.output.element_count)
         assert all(tensor.packed for tensor in smallest.desc.tensors.values())
 
@@ -227,7 +243,7 @@ class TestDiagnosis:
         def open_with(*entries, **options):
             yield Direct()
 
-        found = whose_fault(REPEATED, Record(verdict=Verdict.MISMATCH), open_with, runs=2)
+        found = whose_fault(repeated(), Record(verdict=Verdict.MISMATCH), open_with, runs=2)
         assert "fails only in the layout strides (2 of 2 against 0 of 2)" in str(found)
         padded = [side for side in found.sides if side.change.startswith("padded")]
         assert padded and all(side.failures == 2 for side in padded)

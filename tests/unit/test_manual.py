@@ -39,8 +39,6 @@ each_document = pytest.mark.parametrize("document", DOCUMENTS)
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
-SLOW = ("catalog --tier standard", "faults --tier standard")
-"""Sessions that take too long here. test_coverage.py and test_planted.py hold the numbers of these commands."""
 
 
 def read(document: str) -> str:
@@ -99,7 +97,7 @@ def sessions(text: str) -> list[tuple[str, str]]:
         for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = entry.partition("\n")
             name, _, arguments = command.partition(" ")
-            if name.endswith("opmap") and output and arguments not in ("doctor", *SLOW):
+            if name.endswith("opmap") and output and arguments != "doctor":
                 found.append((arguments, output))
     return found
 
@@ -273,13 +271,18 @@ class TestContent:
 
         assert capsys.readouterr().out.startswith("0 ['5 of 5 cases proven")
 
-    @pytest.mark.slow
-    def test_faults(self, capsys):
-        """The lines of `opmap faults` in tiers.md are those that it prints."""
-        ((arguments, output),) = [session for session in sessions(read("tiers")) if "faults" in session[0]]
-        cli.main(shlex.split(arguments))
+    def test_tiers(self):
+        """tiers.md has the number of cases of `smoke`, and says how large the others are (test_catalogue.py)."""
+        count = sum(1 for _ in catalogue("smoke", variants=False))
+        assert [f"smoke: {count} cases"] == re.findall(r"^smoke: .*", read("tiers"), re.MULTILINE)
 
-        assert {*output.splitlines()} <= {"...", *capsys.readouterr().out.splitlines()}
+    @pytest.mark.slow
+    def test_sessions_of_tiers(self, capsys):
+        """The lines of `opmap catalog` and `opmap faults` in tiers.md are those that they print."""
+        for arguments, output in sessions(read("tiers")):
+            cli.main(shlex.split(arguments))
+            printed = (line.rstrip() for line in capsys.readouterr().out.splitlines())
+            assert {*output.splitlines()} <= {"...", *printed}
 
     @pytest.mark.skipif(sys.platform == "win32", reason="the sessions are shown as on Linux")
     @pytest.mark.parametrize(

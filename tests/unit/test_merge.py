@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -108,6 +109,30 @@ class TestMerge:
         write_run(bundles / "one", problems=["a"] * (MAX_JSON_VALUES + 1))
         assert 2 == main([command, "one", *target, "-o", "other"])
         assert f"must have at most {MAX_JSON_VALUES} values" in capsys.readouterr().err
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
+    def test_memory(self, bundles):
+        """A file of a stranger's bundle that takes no room on the disk, or many values, is refused in one line, in 1 GiB."""
+        words = (["merge", "bad", "two", "-o", "new"], ["export", "bad", "--redact", "-o", "new"], ["report", "bad"])
+        program = f"""
+import json, os, resource, shutil
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+from opmap.cli import main
+run = json.load(open("one/run.json"))
+large = "run.json", "results.jsonl", "diagnosis.json", "survey.json", "times.json"
+texts = "[" * 20_000_000, '{{"a":' * 9_000_000, json.dumps(run | {{"problems": ["a"] * 9_000_000}}, separators=(",", ":"))
+for name, text in [*((name, None) for name in large), *(("run.json", text) for text in texts)]:
+    shutil.rmtree("bad", ignore_errors=True)
+    shutil.copytree("one", "bad")
+    with open("bad/" + name, "w") as file:
+        file.write(text) if text else file.truncate(6 * 2**30)
+    for words in {words}:
+        print(main(words), words[0], name, os.path.exists("new"))
+"""
+        done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=bundles)
+        assert (0, 24) == (done.returncode, len(done.stderr.splitlines())), done.stderr
+        assert all(line.startswith("2 ") and line.endswith(" False") for line in done.stdout.splitlines()), done.stdout
 
     def test_tier(self, tmp_path):
         """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""

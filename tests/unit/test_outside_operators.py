@@ -70,7 +70,7 @@ NOT_CONCERNED = {
         rank-above-4-zero rank-8-first-ignored denormals-flushed-float16 denormals-flushed-float64
         float16-through-float32 float64-through-float32 int64-through-float64 int32-through-float32
         int16-through-float16 sign-bit-lost-16 word-low-half-only word-64-cut word-64-extended word-64-halves-swapped
-        words-16-swapped """,
+        words-16-swapped offset-ignored outputs-exchanged inputs-reversed """,
     "GRID": """
         index-scalar-as-zero indices-transposed tuple-reversed
         tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar leading-block-ignored
@@ -78,10 +78,10 @@ NOT_CONCERNED = {
         batch-ignored batch-order-reversed rank-above-4-leading-ignored rank-8-first-ignored denormals-flushed-float16
         denormals-flushed-float64 float16-through-float32 float64-through-float32 int64-through-float64
         int32-through-float32 unsigned-saturated sign-bit-lost-8 word-64-cut word-64-extended word-64-halves-swapped
-        words-8-swapped
+        words-8-swapped offset-ignored outputs-exchanged inputs-reversed
     """,
 }
-"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions or types."""
+"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions, arrays or types."""
 
 
 class Right:

@@ -20,6 +20,9 @@ from opmap.engines.telemetry import switch_off
 pytestmark = pytest.mark.platform
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
+PROGRAM = "from opmap.cli import main; exit(main())"
+"""What the installed command runs."""
+
 BACKEND = """
 import os, subprocess, sys, tempfile, time
 
@@ -38,15 +41,12 @@ class Backend:
 """
 
 
-def started(folder, *words, module=True, prefix=(), **variables):
-    """Starts opmap in a folder, whose temporary folder is `temporary` there."""
+def started(folder, *words, program=None, prefix=(), **variables):
+    """Starts opmap, or a program, in a folder, whose temporary folder is `temporary` there."""
     (folder / "temporary").mkdir(exist_ok=True)
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temporary"))
     root = str(Path(__file__).parents[2])
-    command = [
-        sys.executable,
-        *(("-m", "opmap") if module else ("-P", "-c", "from opmap.cli import main; exit(main())")),
-    ]
+    command = [sys.executable, *(("-P", "-c", program) if program else ("-m", "opmap"))]
     return subprocess.Popen(
         [*prefix, *command, *words],
         cwd=folder,
@@ -104,15 +104,23 @@ class TestCurrentFolder:
     """A provider's module may come from the current folder, and nothing that opmap itself imports."""
 
     @pytest.mark.parametrize("in_process", [(), pytest.param(("--in-process",), marks=pytest.mark.slow)])
-    @pytest.mark.parametrize("module", [True, pytest.param(False, marks=pytest.mark.slow)])
-    def test_other_modules(self, tmp_path, module, in_process):
+    @pytest.mark.parametrize("program", [None, pytest.param(PROGRAM, marks=pytest.mark.slow)])
+    def test_other_modules(self, tmp_path, program, in_process):
         (tmp_path / "mine.py").write_text(BACKEND.format(body="import helper"))
         (tmp_path / "helper.py").write_text("")
         for name in ("onnx", "onnxruntime", "numpy", "msgspec", "google"):
             (tmp_path / f"{name}.py").write_text("raise SystemError('from the current folder')")
         words = ("validate", "--provider", "mine:Backend", "--filter", "gather/example.*", *in_process)
-        code, text = ended(started(tmp_path, *words, module=module))
+        code, text = ended(started(tmp_path, *words, program=program))
         assert (0, True) == (code, "current folder" not in text), text
+
+    def test_module_of_a_name_of_opmap(self, tmp_path):
+        """A provider's own modules may have the names of files beside the worker's: that folder is not searched."""
+        (tmp_path / "frames.py").write_text("mine = True")
+        (tmp_path / "worker.py").write_text(BACKEND.format(body="import frames; assert frames.mine"))
+        words = ("validate", "--provider", "worker:Backend", "--filter", "gather/example.1")
+        code, text = ended(started(tmp_path, *words))
+        assert 0 == code, text
 
     def test_module_of_an_installed_name(self, tmp_path):
         """The provider's module is taken from the current folder, also if an installed package has its name."""
@@ -160,15 +168,42 @@ class TestSignals:
         assert [] == list((tmp_path / "temporary").iterdir())
 
     @posix
+    @pytest.mark.parametrize("name", ["opmap.cli.entry", "opmap.cli.commands.validate", "opmap.judge.run"])
+    def test_during_imports(self, tmp_path, name):
+        """Ctrl-C while opmap imports its own modules."""
+        code, text = ended(self.interrupted(tmp_path, name))
+        assert (130, True, False) == (code, "interrupted" in text, "Traceback" in text), text
+
+    @posix
     @pytest.mark.parametrize(
-        "seconds", [0.3, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (0.08, 0.15, 0.45, 0.6))]
+        "name", ["numpy.linalg", "onnx.onnx_cpp2py_export", "onnxruntime.capi.onnxruntime_pybind11_state"]
     )
-    def test_in_the_first_second(self, tmp_path, seconds):
-        process = started(tmp_path, "validate", "--provider", "cpu", "--tier", "standard", module=False)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGINT)
-        code, text = ended(process)
-        assert (130, False) == (code, "Traceback" in text), text
+    def test_during_native_imports(self, tmp_path, name):
+        """The import of native code goes on: an exception there ends the process by a signal. It is told afterwards."""
+        code, text = ended(self.interrupted(tmp_path, name))
+        assert (130, True) == (code, "interrupted" in text), text
+        assert not {"raised", "Traceback"} & {*text.split()}, text
+
+    def interrupted(self, folder, name):
+        """Starts opmap, which gets Ctrl-C as it imports a module; `raised` is printed if that ends the import."""
+        program = f"""
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                print("raised", flush=True)
+                raise
+
+sys.meta_path.insert(0, Interrupts())
+from opmap.cli import main
+exit(main())
+"""
+        return started(folder, "validate", "--provider", "cpu", program=program)
 
 
 class TestTemporary:

@@ -59,7 +59,8 @@ def case_arrays(name, seed):
     tensors = {n: Tensor.from_values(DataType.INT32, t.shape, t.reshape(-1).tolist()) for n, t in drawn.tensors.items()}
     spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={n: n for n in tensors}))
     output = TensorDesc(DataType.INT32, drawn.output.shape)
-    desc = SimpleNamespace(operator="IT", access=access, output=output, spec=lambda: spec, tensors={}, numbers={})
+    outputs = {"outputs": {"output": output}, "output_field": "output", "output": output}
+    desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, **outputs)
     return CaseArrays(Case("it", desc, tensors)), drawn.output.reshape(-1).tolist()
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from tiers import all_cases
 
-from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.failures import Failure
 from opmap.evidence import terminal
@@ -115,7 +115,7 @@ class TestSmallest:
 
     def failure(self, id: str, change) -> Failure:
         """A case of the catalogue whose output was changed."""
-        (case,) = (case for case in catalogue("smoke") if case.id == id)
+        (case,) = (case for case in all_cases("smoke") if case.id == id)
         output, bits = case.desc.output, list(case.expected)
         for at, pattern in change.items():
             bits[at] = pattern
@@ -142,7 +142,7 @@ class TestSmallest:
 
     def test_many(self):
         """Of many wrong elements the first ones, and how many more there are."""
-        case = next(case for case in catalogue("smoke") if case.desc.output.element_count > 20)
+        case = next(case for case in all_cases("smoke") if case.desc.output.element_count > 20)
         lines = self.lines(self.failure(case.id, {at: case.expected[at] ^ 1 for at in range(10)}), 300)
 
         assert MOST_WRONG + 2 == len(lines)

@@ -31,7 +31,7 @@ HOSTILE = {  # name -> text, and (problem, offset) of parse_lines, parse_formula
     "field": ("Axis: " + "9" * 6000, [("unexpected ':'", 4), ("unexpected ':'", 4), ("unexpected number", None)]),
     "constant": (
         "a[" + "9" * 6000 + "] = b[c]",
-        [("unexpected number", None), ("unexpected '='", 6004), ("unexpected '['", 1)],
+        [("unexpected number", None), ("unexpected '='", 6004), ("unexpected 'b'", 6006)],
     ),
     "nul": ("\0", [("unexpected '\\x00'", 0)] * 3),
     "surrogate": ("\ud800", [("unexpected '\\ud800'", 0)] * 3),

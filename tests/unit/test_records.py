@@ -93,7 +93,17 @@ class TestRecords:
         assert [
             *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
             "kinds",
-            *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
+            *(
+                "expected",
+                "actual",
+                "outputs",
+                "provider",
+                "placement",
+                "road",
+                "device_class",
+                "substitutions",
+                "lowered_as",
+            ),
             "descriptor",
             "batched_with",
         ] == list(record)

@@ -177,6 +177,17 @@ class TestGroups:
         assert f'href="failures/{folder_name("gather/example.1")}/"' in page
         assert [row[0] for row in rows["rows"] if rows["words"][row[8]] == "1"] == ["gather/example.1"]
 
+    def test_no_relation(self, bundle):
+        """A cause without a relation shows the closest one."""
+        (group,) = (found := diagnosis())["groups"]
+        group["relation"] |= {
+            "text": "no relation found",
+            "ties": ["index-ignored"],
+            "remark": "the closest is another rule",
+        }
+        (bundle / "diagnosis.json").write_text(json.dumps(found))
+        assert "Closest relationthe closest is another rule" in text_of(report(bundle))
+
     def test_a_case_that_is_in_no_catalogue(self, bundle):
         """The picture of a case that was made smaller is drawn of the model in diagnosis.json."""
         case = find_case("gather/example.1")

@@ -5,9 +5,9 @@ from math import prod
 
 import pytest
 from described import described
+from tiers import all_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
 from opmap.cases.in_variants import accepts
 from opmap.cases.random_cases import draw_any, draw_case
 from opmap.cases.values import Filled
@@ -98,7 +98,7 @@ class TestShrinkCase:
 
     def test_what_is_needed_stays(self):
         """A failure that needs a negative index and two output elements keeps just these."""
-        case = next(c for c in catalogue("smoke") if "/int64.neg/" in c.id and c.desc.output.element_count > 6)
+        case = next(c for c in all_cases("smoke") if "/int64.neg/" in c.id and c.desc.output.element_count > 6)
 
         def fails(candidate):
             indices = candidate.tensors[candidate.desc.index_tensors()[0]]

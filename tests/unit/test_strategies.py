@@ -15,7 +15,7 @@ from opmap.fuzz.state import planned
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, draw_sizes, pick
 from opmap.spec import all_specs, tensor_rules
-from opmap.tensors import DataType
+from opmap.tensors import DIRECTML_TYPES, DataType
 
 MACHINE = settings(
     deadline=None, stateful_step_count=20, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -48,7 +48,7 @@ class TestDescriptors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"operators": ["TOP_K"]}, "operators must be some of GATHER, .*, got TOP_K"),
+            ({"operators": ["TOP_K"]}, "operators must be some of SPLIT, .*, got TOP_K"),
             ({"operators": []}, "got none"),
             ({"dimension_counts": (0, 8)}, "dimension_counts"),
             ({"dimension_counts": (5, 4)}, "dimension_counts"),
@@ -79,8 +79,9 @@ class TestCases:
         source = SeededSource(3)
         for desc in random_descriptors(300, seed=3):
             case = draw_case(source, desc)
-            if desc.input_tensor.data_type is DataType.FLOAT32:
-                bits = case.tensors["InputTensor"].bits
+            data = case.tensors[desc.own_spec.data_tensors[0]]
+            if data.data_type is DataType.FLOAT32:
+                bits = data.bits
                 counts["payload"] += sum(
                     b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits
                 )
@@ -115,8 +116,8 @@ class TestSeeds:
         drawn = list(random_descriptors(1000))
         assert not [desc for desc in drawn if desc.violations()]
         assert set(OPERATORS) == {desc.operator for desc in drawn}
-        assert set(DataType) == {desc.output.data_type for desc in drawn}
-        assert 4 == len({desc.tensors[name].data_type for desc in drawn for name in desc.index_tensors()})
+        assert set(DIRECTML_TYPES) == {desc.output.data_type for desc in drawn}
+        assert 5 == len({desc.tensors[name].data_type for desc in drawn for name in desc.index_tensors()})
         assert set(range(1, 9)) == {desc.output.dimension_count for desc in drawn}
         assert all(t.element_count <= 256 for desc in drawn for t in desc.tensors.values())
 

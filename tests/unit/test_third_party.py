@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from tiers import all_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.engines.steps import Result
@@ -269,7 +269,7 @@ class TestRelease:
     )
     def test_failure(self, name, verdict, message):
         opened = open_provider(f"planted_sessions:{name}")
-        (case,) = (case for case in catalogue("smoke") if case.id == CASE)
+        (case,) = (case for case in all_cases("smoke") if case.id == CASE)
         record = Judge(opened)(case)
         opened.close()
         assert (verdict, "run") == (record.verdict, record.stage)
@@ -281,7 +281,7 @@ class TestRelease:
     )
     def test_other_faults(self, name, verdict):
         """It hides no wrong value. It is not taken for the refusal of an index that is out of range."""
-        (case,) = (case for case in catalogue("smoke") if case.id == CASE)
+        (case,) = (case for case in all_cases("smoke") if case.id == CASE)
         indices = Tensor.from_values(DataType.UINT32, (5,), [3, 9, 3, 0, 2])
         opened = open_provider(f"planted_sessions:{name}")
         record = Judge(opened)(Case("out-of-range", case.desc, {**case.tensors, "IndicesTensor": indices}))
@@ -318,7 +318,7 @@ class TestPlacement:
         opened = open_provider("hostile_backends:Helper")
         judge = Judge(opened)
         cases = [
-            case for case in catalogue("smoke") if case.id.startswith("gather/example.") and case.variant == "plain"
+            case for case in all_cases("smoke") if case.id.startswith("gather/example.") and case.variant == "plain"
         ]
         found = {}
         for case in cases:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run
+from tiers import all_cases
 
 from opmap import Session, SessionOptions
-from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.engines.providers import OpenProvider
@@ -68,7 +68,7 @@ class TestSharedSessions:
     def test_serialized(self):
         """Cases whose session writes its graph share it too; those whose proof counts the runs of a session do not."""
         judge = Judge(OpenProvider(DIRECTML, "1", "emulated", SessionProvider(CPU)))
-        cases = [case for case in catalogue("standard") if case.id.startswith("gather_elements/uint8/d1.axis0/")]
+        cases = [case for case in all_cases("standard") if case.id.startswith("gather_elements/uint8/d1.axis0/")]
         batches = SessionBatcher(judge).batches(cases)
         together = {case.variant for batch in batches if len(batch) > 1 for case in batch}
         assert (

@@ -78,7 +78,7 @@ class Told:
 
     @property
     def result(self) -> str:
-        """`false` if a sentence is, or if `diagnose` fails; `right` if each bug has a cause that is fully right."""
+        """`false` if a sentence is, or if `diagnose` fails or leaves a failed case out; `right` if each bug has a cause that is fully right."""
         if self.error or any(cause.result == FALSE for cause in self.causes):
             return FALSE
         best = {bug.__name__: {c.result for c in self.causes if c.of == bug.__name__} for bug in bugs(self.name)}
@@ -116,7 +116,9 @@ def judged(name: str, tier: str = "smoke") -> Told:
         groups = [cause_group(diagnosis, session.again) for diagnosis in found]
         seconds = time.perf_counter() - start + between
         causes = [checked(name, group, run) for group in groups]
-    return Told(name, len(quick), causes, seconds)
+    counted = {id for group in groups for id in group.ids}
+    error = "" if len(counted) == len(run.failed) else f"{len(counted)} of {len(run.failed)} failed cases have a cause"
+    return Told(name, len(quick), causes, seconds, error)
 
 
 def checked(name: str, group: Group, run: JudgedRun) -> Cause:

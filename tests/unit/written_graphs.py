@@ -119,7 +119,9 @@ def node_for(desc):
 
     inputs = tuple(tensor(member) for member in desc.inputs.values())
     type = f"DML_OPERATOR_{desc.operator}"
-    return OperatorNode("node", type, inputs, (tensor(desc.output),), desc.numbers, tuple(desc.inputs), ("output",))
+    outputs = tuple(tensor(member) for member in desc.outputs.values())
+    names = ("output",) if len(outputs) == 1 else tuple(desc.outputs)
+    return OperatorNode("node", type, inputs, outputs, desc.numbers, tuple(desc.inputs), names)
 
 
 def graph_of(*nodes):

@@ -177,7 +177,7 @@ class Caught:
 
 def read_features(cases: Sequence[Case]) -> list[dict[str, Value]]:
     """Returns the features of each case that a condition can name."""
-    ones = (leading_ones(case.desc.tensors[case.desc.data_tensors()[0]].sizes) for case in cases)
+    ones = (leading_ones(case.desc.first_data.sizes) for case in cases)
     return [{**features(case), LEADING_ONES: count} for case, count in zip(cases, ones, strict=True)]
 
 

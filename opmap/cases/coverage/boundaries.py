@@ -33,19 +33,26 @@ def boundary_rules(desc: OperatorDesc) -> set[str]:
 
 
 def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
-    """Gives the descriptors that differ in one number, one size, one dimension or one data type."""
+    """Gives the descriptors that differ in one number, one size, one dimension or one data type.
+
+    Of an array of many tensors, only the last ones are changed; and all are left out.
+    """
     for name, attribute in desc.members().items():
         if name in desc.numbers:
             yield from (desc.replace(**{attribute: other}) for other in _near(desc.numbers[name]))
-            continue
-        tensor = desc.tensors[name]
+    for name in desc.spec().arrays:
+        yield desc.replace(**{desc.members()[name]: ()})
+    for name, tensor in [*desc.tensors.items()][-_MOST_TENSORS:]:
         sizes = tensor.sizes
         changed = [(1, *sizes), sizes[1:]]
         changed += [(*sizes[:i], n + step, *sizes[i + 1 :]) for i, n in enumerate(sizes) for step in (1, -1)]
         for other in changed:
-            yield desc.replace(**{attribute: dataclasses.replace(tensor, sizes=other)})
+            yield desc.with_tensors({name: dataclasses.replace(tensor, sizes=other)})
         for data_type in (DataType.INT8, DataType.FLOAT32, DataType.FLOAT64):
-            yield desc.replace(**{attribute: dataclasses.replace(tensor, data_type=data_type)})
+            yield desc.with_tensors({name: dataclasses.replace(tensor, data_type=data_type)})
+
+
+_MOST_TENSORS = 6
 
 
 def _near(value: int | tuple[int, ...]) -> Iterator[int | tuple[int, ...]]:

@@ -9,13 +9,13 @@ from functools import cached_property
 
 from ...descriptors import OperatorDesc
 from ...operators import OPERATORS, Operator, size_classes
-from ...pseudocode import show
+from ...pseudocode import array_of, show
 from ...spec import SpecExample
 from ...tensors import DataType
 from ..case import Case, retyped
 from ..covering_arrays import Combination, arrays, combinations, has_arrays
 from ..in_variants import classes as variant_classes
-from ..parameters import WIDTHS, classify, extra_classes, parameters
+from ..parameters import classify, extra_classes, parameters, widths
 from ..variants import VARIANTS
 from .boundaries import boundary_rules, tensor_rule_ids
 
@@ -92,7 +92,7 @@ class Covered:
         for name, number in case.desc.numbers.items():
             self.fields.setdefault(name, set()).add(number)
         for name, tensor in case.desc.tensors.items():
-            self.fields.setdefault(name, set()).add((tensor.data_type, tensor.sizes))
+            self.fields.setdefault(array_of(name) or name, set()).add((tensor.data_type, tensor.sizes))
         if not self._all_rules <= self.rules:
             self.rules |= boundary_rules(case.desc)
         if _in_world(case.desc):
@@ -147,8 +147,9 @@ class Covered:
     def small_world(self) -> Iterator[OperatorDesc]:
         """Gives every valid descriptor of the small scope in each data width."""
         for desc in self.definition.descriptors(*self.definition.descriptor.spec().world):
-            for data_type in WIDTHS:
-                yield retyped(desc, data_type, DataType.INT64)
+            index_type = DataType[(*desc.spec().usual_index_types, "INT64")[0]]
+            for data_type in widths(self.definition):
+                yield retyped(desc, data_type, index_type)
 
     def possible(self, *, strength: int) -> tuple[int, int, int]:
         """Returns how many classes, pairs and triples are possible; 0 pairs and triples without covering arrays."""
@@ -178,7 +179,7 @@ def _in_world(desc: OperatorDesc) -> bool:
     """Returns whether a descriptor is in the small scope."""
     dimensions, size = desc.spec().world
     inside = all(len(t.sizes) <= dimensions and max(t.sizes) <= size for t in desc.tensors.values())
-    return inside and desc.output.data_type in WIDTHS
+    return inside and desc.output.data_type in widths(OPERATORS[desc.operator])
 
 
 def _identity(desc: OperatorDesc) -> tuple[object, ...]:

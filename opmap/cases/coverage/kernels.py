@@ -56,7 +56,7 @@ class Kernels(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
     def kind(self, desc: OperatorDesc) -> Kind:
         """Returns the kind of a descriptor that the DirectML EP made."""
-        first = desc.tensors[desc.data_tensors()[0]]
+        first = desc.first_data
         index = desc.tensors[desc.index_tensors()[0]]
         limit = next(n for n in self.dimensions if first.dimension_count <= n)
         tuples = any(size > 1 for size in desc.expansion().tuples.values())

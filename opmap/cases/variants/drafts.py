@@ -20,15 +20,16 @@ from .formed import Formed, Inputs, plain_feeds
 class Draft:
     """An editable copy of a mapping's model. `first` are the inputs of the case itself.
 
-    `data` and `indices` are the fields of the graph inputs, `output` is the output's field. All three are names of values
-    in the graph.
+    `data` and `indices` are the fields of the graph inputs, `outputs` those of the outputs, `output` is the first of them.
+    All are names of values in the graph.
     """
 
     def __init__(self, mapped: MappedModel, first: Inputs) -> None:
         self.mapped, self.first = mapped, first
         self.indices = tuple(name for name in mapped.feeds if name in mapped.desc.index_tensors())
         self.data = tuple(name for name in mapped.feeds if name not in self.indices)
-        self.output = first.output_field
+        self.outputs = tuple(mapped.desc.outputs)
+        self.output = self.outputs[0]
         self.substitutions: list[Substitution] = []
 
     @cached_property
@@ -63,7 +64,7 @@ class Draft:
     ) -> Formed:
         """Returns the finished form. `more` are other fields of Formed.
 
-        By default each field that is still a graph input is fed, except those in `unfed`, and the only output is the
+        By default each field that is still a graph input is fed, except those in `unfed`, and the outputs are the
         operator's.
         """
         fed = {value.name for value in self.graph.input} - set(unfed)
@@ -75,7 +76,7 @@ class Draft:
             model=self.model,
             mapped=self.mapped,
             feeds=feeds or remaining,
-            outputs=outputs or {self.output: self.output},
+            outputs={name: name for name in self.outputs} if outputs is None else outputs,
             unfed=frozenset(unfed),
             fixed=frozenset(fixed),
             substitutions=tuple(self.substitutions),

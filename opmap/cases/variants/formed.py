@@ -23,10 +23,30 @@ from ...tensors import DataType, Tensor
 
 @dataclass(frozen=True)
 class Inputs:
-    """A descriptor with values for its inputs, by DirectML's field names: what one run of a session is given."""
+    """A descriptor with values for its inputs, by DirectML's field names: what one run of a session is given.
+
+    Of several outputs, `expected` and `output_field` are about one: the first one, or another one in what `of` returns.
+    """
 
     desc: OperatorDesc
     tensors: Mapping[str, Tensor]
+
+    def of(self, field: str) -> Inputs:
+        """Returns the same inputs, looked at from another output."""
+        if field == self.output_field:
+            return self
+        if field not in self._others:
+            self._others[field] = Inputs(self.desc.of_output(field), self.tensors)
+        return self._others[field]
+
+    @cached_property
+    def _others(self) -> dict[str, Inputs]:
+        return {}
+
+    @property
+    def all_expected(self) -> dict[str, Sequence[int | None]]:
+        """What `expected` is for each output, by field."""
+        return {field: self.of(field).expected for field in self.desc.outputs}
 
     @cached_property
     def expected(self) -> Sequence[int | None]:
@@ -49,8 +69,7 @@ class Inputs:
     @property
     def output_field(self) -> str:
         """The field of the output tensor."""
-        (name,) = self.desc.spec().field_names("output")
-        return name
+        return self.desc.output_field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +80,7 @@ class Formed:
     - `mapped`: the mapping whose model the form was made of.
     - `feeds`: gives the arrays to feed, by the names of the graph's inputs. Inputs other than the case's own may have other
       values, and other sizes if the form is `dynamic`.
-    - `outputs`: graph output -> the field whose values it must have. The output's field stands for the expected output,
+    - `outputs`: graph output -> the field whose values it must have. An output's field stands for the expected output,
       an input's field for a copy of this input. The order is the graph's.
     - `unfed`: the graph inputs that are not fed.
     - `fixed`: the fields whose values are part of the model. All inputs of a model must have the same values for them.
@@ -103,7 +122,7 @@ class Formed:
         """Returns the data type of a graph output."""
         field = self.outputs[name]
         data_type = inputs.desc.tensors[field].data_type
-        return data_type if field == inputs.output_field else self.mapped.feeds.get(field, data_type)
+        return data_type if field in inputs.desc.outputs else self.mapped.feeds.get(field, data_type)
 
     def output_sizes(self, name: str, inputs: Inputs) -> tuple[int, ...]:
         """Returns the sizes that a graph output has after a run on these inputs.
@@ -111,17 +130,16 @@ class Formed:
         A `dynamic` model has no Reshapes: its output has the sizes of the ONNX node's.
         """
         if self.dynamic:
-            lower = OPERATORS[inputs.desc.operator].lower
-            assert lower is not None, "a mapped descriptor has a lowering"
-            return lower(inputs.desc).output_shape
+            shape = OPERATORS[inputs.desc.operator].lowering(inputs.desc).output_shape
+            return inputs.desc.tensors[self.outputs[name]].sizes if shape is None else shape
         (value,) = [value for value in self.model.graph.output if value.name == name]
         return tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
 
     def expected(self, name: str, inputs: Inputs) -> Sequence[int | None]:
         """Returns the bit patterns that a graph output must have, row-major; None for undocumented elements."""
         field = self.outputs[name]
-        if field == inputs.output_field:
-            return inputs.expected
+        if field in inputs.desc.outputs:
+            return inputs.of(field).expected
         return self.mapped.feed(inputs.tensors).get(field, inputs.tensors[field]).bits
 
     def expected_array(self, name: str, inputs: Inputs) -> np.ndarray:

@@ -125,9 +125,11 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
 
 @form("fed-indices", "The indices have a default with other values, and are fed.")
 def _fed_indices(draft: Draft) -> Formed | None:
+    if not draft.indices or not _is_whole(draft.first):
+        return None
     expected = draft.first.expected
     other = next((i for i in _other_indices(draft) if i.expected != expected and _is_whole(i)), None)
-    return None if other is None or not _is_whole(draft.first) else _fed(draft, draft.indices, other)
+    return None if other is None else _fed(draft, draft.indices, other)
 
 
 def _is_whole(inputs: Inputs) -> bool:

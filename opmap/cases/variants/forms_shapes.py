@@ -29,8 +29,7 @@ _Dimensions = Callable[[str, int], "list[int | str | None] | None"]
 
 @form("static", "The model as it is mapped, with static shapes.")
 def _static(draft: Draft) -> Formed | None:
-    mapped, output = draft.mapped, draft.output
-    return Formed(model=mapped.model, mapped=mapped, feeds=partial(plain_feeds, mapped), outputs={output: output})
+    return draft.formed(feeds=partial(plain_feeds, draft.mapped))
 
 
 # --- shapes ---
@@ -46,8 +45,10 @@ def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
     for value in draft.graph.input:
         shape = dimensions(value.name, len(lowering.shapes[value.name]))
         value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
-    shape = dimensions(draft.output, len(lowering.output_shape))
-    draft.graph.output[0].CopyFrom(helper.make_tensor_value_info(draft.output, draft.output_type, shape))
+    for value in draft.graph.output:
+        sizes = draft.mapped.desc.tensors[value.name].sizes if lowering.output_shape is None else lowering.output_shape
+        shape = dimensions(value.name, len(sizes))
+        value.CopyFrom(helper.make_tensor_value_info(value.name, draft.output_type, shape))
     return draft.formed(feeds=partial(_shaped_feeds, draft.mapped), dynamic=True)
 
 
@@ -69,9 +70,7 @@ def _reshape_on_host(draft: Draft) -> None:
 
 def _shaped_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
     """Returns feeds that have the shapes of the ONNX node's inputs."""
-    lower = OPERATORS[inputs.desc.operator].lower
-    assert lower is not None, "a mapped descriptor has a lowering"
-    shapes = lower(inputs.desc).shapes
+    shapes = OPERATORS[inputs.desc.operator].lowering(inputs.desc).shapes
     return {name: array.reshape(shapes[name]) for name, array in plain_feeds(mapped, inputs).items()}
 
 
@@ -135,7 +134,8 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
     Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
     """
     schema = _schema(node.op_type, version)
-    if schema is None or len(node.input) > len(schema.inputs):
+    inputs = schema.inputs_for(len(node.input)) if schema else ()
+    if schema is None or len(node.input) > len(inputs):
         return False
     for attribute in [a for a in node.attribute if a.name not in schema.attributes]:
         default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
@@ -143,7 +143,7 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
             return False
         node.attribute.remove(attribute)
     bound: dict[str, int] = {}
-    for name, formal in zip(node.input, schema.inputs, strict=False):
+    for name, formal in zip(node.input, inputs, strict=False):
         text = f"tensor({TensorProto.DataType.Name(types[name]).lower()})"
         if text not in schema.types.get(formal, {formal}):
             return False
@@ -155,12 +155,20 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
 
 @dataclass(frozen=True)
 class _Schema:
-    """What an opset says of an operator: its attributes, the types of inputs and first output, and what these names mean."""
+    """What an opset says of an operator: its attributes, the types of inputs and first output, and what these names mean.
+
+    `variadic` is whether the last input may be there several times.
+    """
 
     attributes: frozenset[str]
     inputs: tuple[str, ...]
     output: str
     types: Mapping[str, frozenset[str]]
+    variadic: bool
+
+    def inputs_for(self, count: int) -> tuple[str, ...]:
+        """Returns the types of the inputs of a node that has so many."""
+        return self.inputs + self.inputs[-1:] * (count - len(self.inputs)) if self.variadic else self.inputs
 
 
 @cache
@@ -175,4 +183,5 @@ def _schema(op_type: str, version: int) -> _Schema | None:
         tuple(formal.type_str for formal in schema.inputs),
         schema.outputs[0].type_str,
         {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
+        any(formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for formal in schema.inputs),
     )

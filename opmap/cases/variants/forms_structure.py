@@ -58,7 +58,7 @@ def _if(draft: Draft, *, first_branch: bool) -> Formed:
     condition, first = "Condition", draft.first
     branches = {f"{name}_branch": _branch(draft, name) for name in ("then", "else")}
     del draft.graph.node[:], draft.graph.initializer[:]
-    draft.graph.node.append(helper.make_node("If", [condition], [draft.output], "If", **branches))
+    draft.graph.node.append(helper.make_node("If", [condition], draft.outputs, "If", **branches))
     draft.graph.input.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
 
     def feeds(inputs: Inputs) -> dict[str, np.ndarray]:
@@ -94,10 +94,10 @@ def _function(draft: Draft) -> Formed | None:
     names, fields = [attribute.name for attribute in attributes], list(draft.mapped.feeds)
     nodes = [*constants, *draft.graph.node]
     name = draft.mapped.desc.operator
-    function = helper.make_function(DOMAIN, name, fields, [draft.output], nodes, opsets, names)
+    function = helper.make_function(DOMAIN, name, fields, draft.outputs, nodes, opsets, names)
     draft.model.functions.append(function)
     draft.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    call = helper.make_node(name, fields, [draft.output], name, domain=DOMAIN)
+    call = helper.make_node(name, fields, draft.outputs, name, domain=DOMAIN)
     call.attribute.extend(attributes)
     del draft.graph.node[:], draft.graph.initializer[:]
     draft.graph.node.append(call)
@@ -151,7 +151,12 @@ def _read_again(draft: Draft, field: str, desc: TensorDesc) -> Formed:
     """Returns the form with an Identity of a value as its second output."""
     draft.graph.node.append(helper.make_node("Identity", [field], [SECOND], SECOND))
     draft.add_output(SECOND, desc.data_type, desc.sizes)
-    return draft.formed(outputs={draft.output: draft.output, SECOND: field})
+    return draft.formed(outputs={**_own(draft), SECOND: field})
+
+
+def _own(draft: Draft) -> dict[str, str]:
+    """Returns the operator's outputs as Formed has them."""
+    return {name: name for name in draft.outputs}
 
 
 @form("same-twice", "Two nodes of the operator have the same inputs, and both outputs are graph outputs.")
@@ -165,9 +170,9 @@ def _same_twice(draft: Draft) -> Formed | None:
         again.name = f"{node.name}.again"
         again.input[:] = [names.get(name, name) for name in node.input]
         again.output[:] = [names[name] for name in node.output]
-    second, desc = names[draft.output], draft.mapped.desc.output
-    draft.add_output(second, desc.data_type, desc.sizes)
-    return draft.formed(outputs={draft.output: draft.output, second: draft.output})
+    for field, desc in draft.mapped.desc.outputs.items():
+        draft.add_output(names[field], desc.data_type, desc.sizes)
+    return draft.formed(outputs=_own(draft) | {names[field]: field for field in draft.outputs})
 
 
 @form("output-init", "The data is an initializer that is a graph output too.")
@@ -192,7 +197,7 @@ def _output_input(draft: Draft) -> Formed | None:
 
 def _with_data(draft: Draft) -> dict[str, str]:
     """Returns the outputs of a form in which the data is a graph output too."""
-    return {name: name for name in (draft.output, *draft.data)}
+    return {name: name for name in (*draft.outputs, *draft.data)}
 
 
 # --- attributes ---
@@ -231,7 +236,7 @@ def _names(draft: Draft) -> Formed | None:
             new_names[value] = UNUSUAL_NAMES[at] + (f" {count}" if count else "")
         return new_names[value]
 
-    fields = (*draft.mapped.feeds, draft.output)
+    fields = (*draft.mapped.feeds, *draft.outputs)
     _rename(draft.graph, unusual, first=fields)
     draft.graph.name = "/graph\\ü 漢字:0"
     for i, node in enumerate(draft.graph.node):
@@ -239,7 +244,7 @@ def _names(draft: Draft) -> Formed | None:
     draft.substitutions += [Substitution("name", f"{field} -> {new_names[field]}") for field in fields]
     return draft.formed(
         feeds=lambda inputs: {new_names[name]: array for name, array in plain_feeds(draft.mapped, inputs).items()},
-        outputs={new_names[draft.output]: draft.output},
+        outputs={new_names[field]: field for field in draft.outputs},
     )
 
 

@@ -122,24 +122,30 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
 
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
-    tensors = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
-    tensors |= {
-        name: tensor for name, tensor in desc.tensors.items() if name not in {*sizes, *desc.spec().size_formulas}
-    }
+    tensors = {name: desc.tensors[name] for name in desc.own_spec.free_tensors}
+    tensors |= {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
     try:
         changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:
         return None
     if changed.violations():
         return None
-    lower = OPERATORS[desc.operator].lower
-    return changed if lower is None or _signature(lower(changed)) == _signature(lower(desc)) else None
+    before, after = map(OPERATORS[desc.operator].expressed, (desc, changed))
+    return changed if _signature(before) == _signature(after) else None
 
 
-def _signature(lowering: Lowering) -> object:
+def _signature(lowering: Lowering | None) -> object:
     """Returns what two lowerings must have in common so that one model with symbolic dimensions runs both."""
+    if lowering is None:
+        return None
     ranks = {name: len(shape) for name, shape in lowering.shapes.items()}
-    return lowering.op_type, dict(lowering.attributes), dict(lowering.constants), ranks, len(lowering.output_shape)
+    return (
+        lowering.op_type,
+        dict(lowering.attributes),
+        dict(lowering.constants),
+        ranks,
+        lowering.output_shape and len(lowering.output_shape),
+    )
 
 
 # --- values ---

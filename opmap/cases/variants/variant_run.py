@@ -135,10 +135,12 @@ class VariantRun:
         problem = wrong_array(array, dtype_of(data_type), formed.output_sizes(name, inputs))
         if problem:
             return Check(label, inputs, field, formed.expected(name, inputs), None, problem)
+        is_output = field in inputs.desc.outputs
+        inputs = inputs.of(field) if is_output else inputs
         sizes = inputs.desc.tensors[field].sizes
         elements = bytes_of(array, data_type)
         bits = elements.cast(cast("Literal['B', 'H', 'I', 'Q']", data_type.bits_code))
-        if lasting and len(bits) > MOST_COPIED and field == inputs.output_field and inputs.expects(bits):
+        if lasting and len(bits) > MOST_COPIED and is_output and inputs.expects(bits):
             actual = Tensor(data_type, sizes, bits)
         else:
             actual = Tensor.from_bytes(data_type, sizes, elements)

@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
     expanded = (full_rank(line, sizes) if isinstance(line, Line) else line for line in desc.statements)
     lines += ["expands to", *(f"  {statement}" for statement in expanded)]
     if options.at is not None:
-        lines += _element(case, options.at)
+        lines += _element(case, *options.at)
     for line in lines:
         print_line(line)
     return 0
@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
 def _members(case: Case) -> list[str]:
     """Returns a line for each tensor with its name in the pseudocode, its type and sizes, and one for all numbers."""
     desc = case.desc
-    fields = desc.spec().pseudocode.tensors
+    fields = desc.own_spec.pseudocode.tensors
     width = max(map(len, fields))
     lines = [
         f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {show(desc.tensors[field].sizes)}"
@@ -56,17 +56,22 @@ def _members(case: Case) -> list[str]:
     return [*lines, numbers] if numbers else lines
 
 
-def _element(case: Case, at: Sequence[int]) -> list[str]:
-    """Returns how one element of the output is read, down to its value. Raises InputError if there is no such element."""
+def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
+    """Returns how one element of an output is read, down to its value. Raises InputError if there is no such element."""
+    outputs = [*case.desc.outputs]
+    if output not in outputs and (output or len(outputs) > 1):
+        wanted = f"must name one of the outputs {', '.join(outputs)}, as {outputs[0]}:{','.join(map(str, at))}"
+        raise InputError(f"--at {wanted}, got {output or 'none'}")
     try:
-        origin = case.desc.trace(at, case.tensors)
+        origin = case.desc.of_output(output or outputs[0]).trace(at, case.tensors)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
-    field = case.desc.spec().pseudocode.tensors.get(origin.tensor or "")
+    field = case.desc.own_spec.pseudocode.tensors.get(origin.tensor or "")
     if origin.tensor == ZERO or field in case.desc.numbers:
         value = case.desc.numbers.get(field or "", 0)
     elif field is not None and origin.address is not None:
         source = case.tensors[field]
         value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
-    return [f"element [{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
+    name = output if len(outputs) > 1 else "element "
+    return [f"{name}[{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]

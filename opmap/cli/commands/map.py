@@ -32,7 +32,7 @@ def run(options: Namespace) -> int:
         check_output(model.parent / name, MARK, inputs, force=options.force)
     write_files(model.parent, files)
     if model is not output:
-        undocumented = undefined(case.expected)
+        undocumented = sum(map(undefined, case.inputs.all_expected.values()))
     substitutions = [str(s) for s in (*mapped.substitutions, *formed.substitutions)]
     if options.json:
         document = {

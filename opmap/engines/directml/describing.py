@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...descriptors import OperatorDesc, TensorDesc
+from ...pseudocode import array_of
 from ...spec import Field
 from ...tensors import Tensor
 from .dispatchable import BufferTensor, Dispatchable, Member
@@ -23,7 +24,8 @@ def dispatchable(desc: OperatorDesc) -> Dispatchable:
 
 def _member(desc: OperatorDesc, field: Field) -> Member:
     if field.is_tensor:
-        return Member(name=field.name, kind=field.kind, tensor=_buffer_tensor(desc.tensors[field.name]))
+        tensors = [tensor for name, tensor in desc.tensors.items() if field.name in (name, array_of(name))]
+        return Member(name=field.name, kind=field.kind, tensors=list(map(_buffer_tensor, tensors)))
     if field.is_array:
         return Member(name=field.name, kind=field.kind, numbers=list(desc.numbers[field.name]))
     return Member(name=field.name, kind=field.kind, number=desc.numbers[field.name])

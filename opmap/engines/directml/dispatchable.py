@@ -18,7 +18,7 @@ from .structs import (
     DML_TENSOR_TYPE_BUFFER,
 )
 
-Kind = Literal["input", "output", "uint", "int", "uints", "ints"]
+Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints"]
 
 
 class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +33,11 @@ class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of numbers."""
+    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of tensors or numbers."""
 
     name: str
     kind: Kind
-    tensor: BufferTensor | None = None
+    tensors: list[BufferTensor] | None = None
     number: int = 0
     numbers: list[int] | None = None
 
@@ -49,16 +49,21 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
     struct: str
     members: list[Member]
 
-    def tensors(self, kind: Kind) -> dict[str, BufferTensor]:
-        """Returns the tensors of the members of a kind, by their names."""
-        return {member.name: member.tensor for member in self.members if member.kind == kind and member.tensor}
+    def tensors(self, kind: Literal["input", "output"]) -> dict[str, BufferTensor]:
+        """Returns the inputs or the outputs, by their names; those of an array are `InputTensors[0]` and so on."""
+        named: dict[str, BufferTensor] = {}
+        for member in self.members:
+            for i, tensor in enumerate(member.tensors or ()):
+                if member.kind in (kind, f"{kind}s"):
+                    named[member.name if member.kind == kind else f"{member.name}[{i}]"] = tensor
+        return named
 
 
 @cache
 def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctypes.Structure]:
     """Returns the struct of an operator. `fields` are pairs of name and kind in their order.
 
-    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first number, a number has 4 bytes.
+    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes.
     """
     members = [(field, c_uint32 if kind in ("uint", "int") else c_void_p) for field, kind in fields]
     return type(name, (ctypes.Structure,), {"_fields_": members})
@@ -75,7 +80,11 @@ class NativeDesc:
         struct = operator_struct(dispatchable.struct, tuple((m.name, m.kind) for m in dispatchable.members))
         self.members = struct(
             *(
-                self._tensor(m.tensor) if m.tensor else _bits(m.number, m.kind) if m.numbers is None else self._array(m)
+                _bits(m.number, m.kind)
+                if m.tensors is None and m.numbers is None
+                else self._array(m)
+                if m.tensors is None
+                else self._tensors(m.tensors)
                 for m in dispatchable.members
             )
         )
@@ -86,8 +95,18 @@ class NativeDesc:
         """The address of the DML_OPERATOR_DESC."""
         return addressof(self.desc)
 
-    def _tensor(self, tensor: BufferTensor) -> int:
-        """Returns the address of a DML_TENSOR_DESC for a tensor."""
+    def _tensors(self, tensors: Sequence[BufferTensor]) -> int:
+        """Returns the address of an array with a DML_TENSOR_DESC for each tensor.
+
+        Empty ones follow: DirectML refuses them if a number says that there are more tensors.
+        """
+        descs = [DML_TENSOR_DESC(DML_TENSOR_TYPE_BUFFER, self._buffer(tensor)) for tensor in tensors]
+        array = (DML_TENSOR_DESC * (len(descs) + _SPARE))(*descs)
+        self._kept.append(array)
+        return addressof(array)
+
+    def _buffer(self, tensor: BufferTensor) -> int:
+        """Returns the address of a DML_BUFFER_TENSOR_DESC for a tensor."""
         if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
             # The struct has one count for both arrays: DirectML would read behind the shorter one.
             message = f"Strides must be one per size, {len(tensor.sizes)}: the struct has no other count"
@@ -101,9 +120,8 @@ class NativeDesc:
             _fits(tensor.total, 64),
             _fits(tensor.alignment, 32),
         )
-        holder = DML_TENSOR_DESC(DML_TENSOR_TYPE_BUFFER, addressof(desc))
-        self._kept += [desc, holder]
-        return addressof(holder)
+        self._kept.append(desc)
+        return addressof(desc)
 
     def _array(self, member: Member) -> int:
         return self._numbers([_bits(number, member.kind) for number in member.numbers or ()])
@@ -112,6 +130,9 @@ class NativeDesc:
         array = (c_uint32 * len(numbers))(*(_fits(number, 32) for number in numbers))
         self._kept.append(array)
         return addressof(array)
+
+
+_SPARE = 16
 
 
 def _bits(number: int, kind: Kind) -> int:

@@ -113,8 +113,8 @@ def _placed(
     """
     placed: tuple[dict[str, TensorRegion], dict[str, TensorRegion]] = {}, {}
     start = 0
-    for regions, kind in zip(placed, ("input", "output"), strict=True):
-        for name, tensor in dispatchable.tensors(kind).items():  # type: ignore[arg-type]  # the two literals above
+    for regions, tensors in zip(placed, (dispatchable.tensors("input"), dispatchable.tensors("output")), strict=True):
+        for name, tensor in tensors.items():
             offset = offsets.get(name, 0)
             length = offset + _multiple(tensor.total, 4) + GUARD
             start = _multiple(start, max(_ALIGNMENT, tensor.alignment))

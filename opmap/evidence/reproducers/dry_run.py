@@ -34,4 +34,6 @@ def _expected(formed: Formed, variant_step: VariantStep) -> ExpectedStep:
         return ExpectedStep(step)
     names = step.outputs if isinstance(step, Run) else None
     outputs = {name: formed.expected_array(name, inputs) for name in names or formed.outputs}
-    return ExpectedStep(step, (outputs,), fails="perhaps" if None in inputs.expected else "never")
+    return ExpectedStep(
+        step, (outputs,), fails="perhaps" if any(None in bits for bits in inputs.all_expected.values()) else "never"
+    )

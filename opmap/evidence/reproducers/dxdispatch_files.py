@@ -17,7 +17,7 @@ from ...tensors import Tensor, from_bits, plain
 DXDISPATCH, EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
 
 OUTPUT = "dxdispatch_output.bin"
-"""The file into which DxDispatch writes the memory of the output, in the current folder."""
+"""The file into which DxDispatch writes the memory of the output, in the current folder; with its number if there are several."""
 
 _MOST_LISTED = 4096
 """Larger tensors are in .npy files, which the JSON file names."""
@@ -26,14 +26,17 @@ _MOST_LISTED = 4096
 def dxdispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
     """Returns the files by relative name. `inputs` are those of the case.
 
-    The expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
+    An expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
     has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
     """
     files: dict[str, bytes] = {}
     document = model_json(case.id, inputs.desc, inputs.tensors, store=lambda name, memory: _stored(files, name, memory))
-    document["commands"].append({"type": "writeFile", "resource": inputs.output_field, "targetPath": f"./{OUTPUT}"})
+    outputs = [*inputs.desc.outputs]
+    for number, field in enumerate(outputs):
+        target = f"./{OUTPUT}" if len(outputs) == 1 else f"./{OUTPUT.replace('.', f'_{number}.')}"
+        document["commands"].append({"type": "writeFile", "resource": field, "targetPath": target})
     files[DXDISPATCH] = to_json(document) + b"\n"
-    files[EXPECTED] = to_json({inputs.output_field: _expected(inputs, files)}) + b"\n"
+    files[EXPECTED] = to_json({field: _expected(inputs.of(field), files) for field in outputs}) + b"\n"
     return files
 
 

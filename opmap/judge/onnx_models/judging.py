@@ -103,10 +103,10 @@ def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
     if own.error:
         return _Runs(own, unfolded=unfolded)
     exact = exact_values(resolved.given)
-    inside = [node for node in nodes if node.output not in own.outputs or not exact.issuperset(node.inputs)]
-    more = {name for node in inside for name in (*node.inputs, node.output)} & seen_values(given)
+    inside = [n for n in nodes if not own.outputs.keys() >= set(n.outputs) or not exact.issuperset(n.inputs)]
+    more = {name for node in inside for name in (*node.inputs, *node.outputs)} & seen_values(given)
     seen = run(sorted(more)) if more else _ModelRun()
-    return _Runs(own, seen, frozenset(node.output for node in inside), unfolded)
+    return _Runs(own, seen, frozenset(name for node in inside for name in node.outputs), unfolded)
 
 
 # --- judging one node ---
@@ -119,7 +119,7 @@ class _NodeJudge:
         assert entry.case is not None, "a node without a case is not judged"
         self.judge, self.given, self.resolved, self.runs = judge, resolved.given, resolved, runs
         self.node = entry.node
-        self.inside = entry.node.output in runs.inside
+        self.inside = not runs.inside.isdisjoint(entry.node.outputs)
         self.run = runs.seen if self.inside else runs.own
         self.case = self._seen_case(entry.case) if self.inside else entry.case
 
@@ -152,51 +152,60 @@ class _NodeJudge:
         model = self.given.as_run.model
         helpers = {node.op_type for node in nodes_of(model.graph, *model.functions)} - {self.node.op_type}
         placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, COPIES | helpers)
-        checks = [self._check(self.run.outputs[self.node.output])] if error is None else []
+        checks = [self._check(name, self.run.outputs[name]) for name in self.node.outputs] if error is None else []
         outcome = Outcome(case=case, inputs=case.inputs, placement=placement, checks=checks, error=error)
         record = self.judge.record(outcome)
         texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
         if self.inside:
-            texts.append(f"output: {self.node.output} is not an output of the model; a second run has it as one")
+            shown = (
+                ", ".join(name for name in self.node.outputs if name not in self.runs.own.outputs)
+                or self.node.outputs[0]
+            )
+            texts.append(f"output: {shown} is not an output of the model; a second run has it as one")
         if self.runs.unfolded:
             texts.append("optimizer: ConstantFolding is off, with it no such node is left to run")
         lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
         record = msgspec.structs.replace(record, lowered_as=lowered, substitutions=texts)
         return self._with_files(record, outcome)
 
-    def _check(self, array: np.ndarray) -> Check:
-        """Returns the node's output, held against the pseudocode."""
-        inputs, output = self.case.inputs, self.case.desc.output
+    def _check(self, name: str, array: np.ndarray) -> Check:
+        """Returns an output of the node, held against the pseudocode."""
+        names, fields = list(self.node.outputs), [*self.case.desc.outputs]
+        inputs = self.case.inputs.of(fields[names.index(name)])
+        output = inputs.desc.output
         array = without_bool(array).reshape(pad(array.shape, output.dimension_count))
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
         actual = None if problem else from_array(array)
-        return Check("", inputs, inputs.output_field, inputs.expected, actual, problem)
+        label = name if len(names) > 1 else ""
+        return Check(label, inputs, inputs.output_field, inputs.expected, actual, problem)
 
     # --- the model's outputs and the folder's files ---
 
     def _with_files(self, record: Record, outcome: Outcome) -> Record:
         """Returns the record with what the folder's expected outputs say, and the outputs behind the node."""
-        findings = [self._own_file(outcome), *(self._behind(name) for name in behind(self.given, self.node))]
+        own = (self._own_file(name, outcome) for name in self.node.outputs)
+        findings = [*own, *(self._behind(name) for name in behind(self.given, self.node))]
         bad = next((verdict for verdict, _ in findings if verdict), None)
         message = "; ".join(filter(None, [record.message, *(text for _, text in findings)])) or None
         if bad and record.good:
             return msgspec.structs.replace(record, verdict=bad, stage=Stage.COMPARE, message=message)
         return msgspec.structs.replace(record, message=message)
 
-    def _own_file(self, outcome: Outcome) -> tuple[Verdict | None, str]:
+    def _own_file(self, name: str, outcome: Outcome) -> tuple[Verdict | None, str]:
         """Returns what the folder's expected output of the node says. The verdict is that of a file that is wrong."""
-        name, data = self.node.output, self.resolved.data
+        data = self.resolved.data
         if name not in data.outputs:
             return None, ""
         file = data.output_files[name]
-        check = self._check(data.outputs[name])
-        actual = outcome.check.actual if outcome.check else None
+        check = self._check(name, data.outputs[name])
+        own = next((other for other in outcome.checks if other.field == check.field), None)
+        actual = own.actual if own else None
         if check.actual is None:
             return Verdict.ERROR, f"{file}: {check.problem}"
         differ = differences(check.expected, check.actual.bits)
         if outcome.error:
             return None, f"{file} differs from the pseudocode" if differ else ""
-        right = actual is not None and not outcome.wrong_elements
+        right = actual is not None and not differences(check.expected, actual.bits)
         return _odd_one_out(
             file, right, not differ, actual is not None and list(actual.bits) == list(check.actual.bits)
         )
@@ -222,13 +231,13 @@ class _NodeJudge:
     def _computed_otherwise(self) -> bool:
         """Returns whether the CPU EP computed a node of ours otherwise than the pseudocode: what follows is not right."""
         for entry in self.resolved.cases:
-            array = self.resolved.computed.get(entry.node.output)
-            if entry.case is None or array is None:
+            if entry.case is None:
                 return True
-            expected = entry.case.expected
-            bits = from_array(without_bool(array)).bits
-            if len(bits) != len(expected) or differences(expected, bits):
-                return True
+            for name, expected in zip(entry.node.outputs, entry.case.inputs.all_expected.values(), strict=True):
+                array = self.resolved.computed.get(name)
+                bits = None if array is None else from_array(without_bool(array)).bits
+                if bits is None or len(bits) != len(expected) or differences(expected, bits):
+                    return True
         return False
 
 

@@ -83,7 +83,7 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
     computed: dict[str, np.ndarray] = {}
     problem = ""
     if wanted - known_arrays.keys() or not all(map(is_ours, given.model.graph.node)):
-        more = sorted((wanted - known_arrays.keys() - {""}) | {node.output for node in nodes if node.output})
+        more = sorted((wanted - known_arrays.keys() - {""}) | {name for node in nodes for name in node.outputs})
         try:
             computed = cpu.run(given, data.inputs, more)
         except WorkerLost as error:  # it must not run in this process

@@ -59,16 +59,16 @@ _EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.Te
 class GivenNode:
     """A node of one of our operators.
 
-    `label` is its name, or its output's if it has no name of its own. `reason` says why it cannot be judged. `inputs` are the
-    tensors, `constants` the further inputs by their ONNX names.
+    `label` is its name, or its first output's if it has no name of its own. `reason` says why it cannot be judged. `inputs` are
+    the tensors, `constants` the further inputs by their ONNX names.
     """
 
     label: str
     operator: str
     op_type: str
     inputs: Sequence[str] = ()
-    output: str = ""
-    attributes: Mapping[str, int] | None = None
+    outputs: Sequence[str] = ()
+    attributes: Mapping[str, Any] | None = None
     reason: str | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
     count = Counter(node.label for node in nodes)
     for number, given_node in enumerate(nodes):
         if count[given_node.label] > 1:
-            distinct = f" -> {given_node.output}" if given_node.output else f" ({number})"
+            distinct = f" -> {given_node.outputs[0]}" if given_node.outputs else f" ({number})"
             nodes[number] = replace(given_node, label=given_node.label + distinct)
     return nodes
 
@@ -110,21 +110,33 @@ def seen_values(given: GivenModel) -> set[str]:
 def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None:
     """Returns why a node of the main graph cannot be judged, or None."""
     operator = OPERATORS[OPERATOR_NODES[node.op_type]]
-    inputs, further = len(operator.descriptor.spec().field_names("input")), operator.constant_inputs
-    tensors = [name for i, name in enumerate(node.input) if i not in further]
+    spec, further = operator.descriptor.spec(), operator.constant_inputs
+    tensors, _ = _inputs(node)
+    counts = spec.with_counts({name: max(len(tensors), len(node.output)) for name in spec.arrays})
+    inputs, outputs = len(counts.field_names("input")), len(counts.field_names("output"))
     wrong = [a.name for a in node.attribute if a.ref_attr_name or not (_is_number(a) or _is_default(node.op_type, a))]
-    if len(tensors) != inputs or len(node.output) != 1 or "" in (*tensors, *node.output):
+    if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
         wanted = f"{inputs} to {inputs + len(further)}" if further else str(inputs)
-        return f"{node.op_type} must have {wanted} inputs and 1 output, got {len(node.input)} and {len(node.output)}"
+        plural = "" if outputs == 1 else "s"
+        wanted = f"{wanted} inputs and {outputs} output{plural}"
+        return f"{node.op_type} must have {wanted}, got {len(node.input)} and {len(node.output)}"
     if wrong:
         return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
-    if node.output[0] not in visible_names:
+    if not set(node.output) <= set(visible_names):
         return f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     return None
 
 
+def _inputs(node: onnx.NodeProto) -> tuple[list[str], dict[str, str]]:
+    """Returns the tensors of a node, and its constant inputs by their ONNX names. A constant input may be left out."""
+    names = OPERATORS[OPERATOR_NODES[node.op_type]].constant_inputs
+    tensors = [name for i, name in enumerate(node.input) if i not in names]
+    return tensors, {names[i]: name for i, name in enumerate(node.input) if i in names and name}
+
+
 def _is_number(attribute: onnx.AttributeProto) -> bool:
-    return bool(attribute.type == onnx.AttributeProto.INT)
+    """Returns whether an attribute is a number; or a list of them, as older opsets have it in place of a constant input."""
+    return attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
 
 
 def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
@@ -141,11 +153,9 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
-    attributes = {a.name: a.i for a in node.attribute if _is_number(a)}
-    further = OPERATORS[OPERATOR_NODES[node.op_type]].constant_inputs
-    tensors = [name for i, name in enumerate(node.input) if i not in further]
-    constants = {further[i]: name for i, name in enumerate(node.input) if i in further and name}
-    return GivenNode(label, operator, node.op_type, tensors, node.output[0], attributes, constants=constants)
+    attributes = {a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)}
+    tensors, constants = _inputs(node)
+    return GivenNode(label, operator, node.op_type, tensors, list(node.output), attributes, constants=constants)
 
 
 # --- descriptors ---
@@ -160,6 +170,7 @@ def descriptor(
     """
     inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
     attributes: dict[str, Any] = dict(node.attributes or {})
+    attributes.setdefault("num_outputs", len(node.outputs))
     attributes |= {name: tuple(int(value) for value in array.ravel()) for name, array in constants.items()}
     rank = inputs[0].dimension_count
     axis = attributes.get("axis", 0)
@@ -175,6 +186,8 @@ def descriptor(
     violations = desc.violations(feature_level=feature_level)
     if violations:
         raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
+    if len(desc.outputs) != len(node.outputs):
+        raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
     return desc
@@ -227,9 +240,10 @@ def constant_values(given: GivenModel) -> set[str]:
 
 
 def behind(given: GivenModel, node: GivenNode) -> list[str]:
-    """Returns the graph outputs that a node's output reaches through other nodes, without its own."""
-    reached = {node.output}
+    """Returns the graph outputs that a node's outputs reach through other nodes, without its own."""
+    own = set(node.outputs)
+    reached = set(own)
     for later_node in given.model.graph.node:
-        if later_node.output and not reached.isdisjoint(later_node.input) and node.output not in later_node.output:
+        if later_node.output and not reached.isdisjoint(later_node.input) and own.isdisjoint(later_node.output):
             reached.update(later_node.output)
-    return [v.name for v in given.model.graph.output if v.name in reached and v.name != node.output]
+    return [v.name for v in given.model.graph.output if v.name in reached - own]

@@ -8,8 +8,8 @@ import msgspec
 
 from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names, shown
-from ...limits import MAX_SIZES
-from ...tensors import DataType
+from ...limits import MAX_SIZES, MAX_TENSORS
+from ...tensors import DIRECTML_TYPES, DataType
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 
 
@@ -33,7 +33,10 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
     members: dict[str, Any] = {}
     for field in cls.spec().fields:
         value = fields.member(field.name)
-        if field.is_tensor:
+        if field.is_tensor and field.is_array:
+            value.check_count(MAX_TENSORS, "tensors")
+            members[field.name] = tuple(map(_tensor_desc, value.elements()))
+        elif field.is_tensor:
             members[field.name] = _tensor_desc(value)
         elif field.is_array:
             value.check_count(MAX_SIZES, "numbers")
@@ -70,11 +73,10 @@ def _tensor_desc(value: JsonValue) -> TensorDesc:
 def to_data_type(value: JsonValue) -> DataType:
     """Returns the data type with a name such as `FLOAT32` or `DML_TENSOR_DATA_TYPE_FLOAT32`, in upper or lower case."""
     name = value.string().upper().removeprefix("DML_TENSOR_DATA_TYPE_")
-    try:
-        return DataType[name]
-    except KeyError:
-        wanted = ", ".join(data_type.name for data_type in DataType)
-        raise InputError(f"must be one of {wanted}, got {shown(value.value)}", path=value.path) from None
+    types = {data_type.name: data_type for data_type in DIRECTML_TYPES}
+    if name not in types:
+        raise InputError(f"must be one of {', '.join(types)}, got {shown(value.value)}", path=value.path)
+    return types[name]
 
 
 class DescJson(TypedDict):
@@ -86,15 +88,14 @@ class DescJson(TypedDict):
 
 def desc_json(desc: OperatorDesc) -> DescJson:
     """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
-    fields: dict[str, Json] = {
-        name: _tensor_json(desc.tensors[name]) if name in desc.tensors else _number_json(desc.numbers[name])
-        for name in desc.members()
-    }
+    fields = {name: _member_json(getattr(desc, attribute)) for name, attribute in desc.members().items()}
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 
 
-def _number_json(value: int | tuple[int, ...]) -> Json:
-    return list(value) if isinstance(value, tuple) else value
+def _member_json(value: TensorDesc | int | tuple[TensorDesc | int, ...]) -> Json:
+    if isinstance(value, tuple):
+        return list(map(_member_json, value))
+    return _tensor_json(value) if isinstance(value, TensorDesc) else value
 
 
 def _tensor_json(tensor: TensorDesc) -> dict[str, Json]:

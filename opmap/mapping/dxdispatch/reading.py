@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ...descriptors import OperatorDesc
@@ -12,6 +13,7 @@ from ...errors import InputError, names, shown
 from ...files import read_text
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS
+from ...pseudocode import array_of
 from ...tensors import Tensor
 from .descriptor_json import read_desc
 from .json_value import JsonObject, JsonValue, parse_json
@@ -126,8 +128,9 @@ class _Reader:
         """
         bindings = command.member("bindings").object()
         tensors, inputs, offsets = {}, {}, {}
+        values = {name: value for field in desc.members() for name, value in _bound(bindings, desc, field).items()}
         for field_name, tensor_desc in desc.inputs.items():
-            value = bindings.member(field_name)
+            value = values[field_name]
             binding = _binding(value)
             inputs[binding.name] = field_name
             if binding.name in self.writers:
@@ -136,11 +139,12 @@ class _Reader:
             tensors[field_name] = self.resources.tensor(tensor_desc, binding, path=value.path)
             if binding.elementOffset:
                 offsets[field_name] = self.resources.offset(tensor_desc, binding, path=value.path)
-        count = desc.output.element_count
+        count = sum(output.element_count for output in desc.outputs.values())
         if count > MAX_ELEMENTS:
-            raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {shown(count)}")
-        for output in desc.spec().field_names("output"):
-            value = bindings.member(output)
+            what = "outputs" if len(desc.outputs) > 1 else "output"
+            raise InputError(f"the {what} must have at most {MAX_ELEMENTS} elements, got {shown(count)}")
+        for output in desc.outputs:
+            value = values[output]
             binding = _binding(value)
             resource = binding.name
             if resource in inputs:
@@ -165,11 +169,25 @@ class _Reader:
             outputs = list(desc_type.spec().field_names("output"))
         else:
             outputs = [name for name in bindings if name.startswith("Output")] or list(bindings)
-        for output in outputs:
-            binding = bindings.get(output)
+        bound = (bindings.get(output) for output in outputs)
+        for binding in chain.from_iterable(b if isinstance(b, list) else [b] for b in bound):
             resource = binding.get("name") if isinstance(binding, dict) else binding
             if isinstance(resource, str):
                 self.writers[resource] = dispatch.name
+
+
+def _bound(bindings: JsonObject, desc: OperatorDesc, field: str) -> dict[str, JsonValue]:
+    """Returns the bindings of a field's tensors, by their names; none of a number. Those of an array are an array."""
+    names = [name for name in desc.tensors if field in (name, array_of(name))]
+    if not names:
+        return {}
+    value = bindings.member(field)
+    if field not in desc.spec().arrays:
+        return {field: value}
+    values = [*value.elements()] if not isinstance(value.value, (str, dict)) else [value]
+    if len(values) != len(names):
+        raise InputError(f"must be {len(names)} bindings, one per tensor, got {len(values)}", path=value.path)
+    return dict(zip(names, values, strict=True))
 
 
 def _binding(value: JsonValue) -> Binding:

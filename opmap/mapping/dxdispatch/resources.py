@@ -24,9 +24,13 @@ from .npy_file import npy_values
 
 
 class Binding(msgspec.Struct):
-    """The part of a resource that is bound to a tensor. `elementSizeInBytes` 0 stands for the tensor's own."""
+    """The part of a resource that is bound to a tensor.
+
+    `elementSizeInBytes` 0 stands for the tensor's own, `elementCount` 0 for all elements behind the offset.
+    """
 
     name: str
+    elementCount: UInt64 = 0
     elementOffset: UInt64 = 0
     elementSizeInBytes: UInt64 = 0
 
@@ -97,9 +101,12 @@ class Resources:
 
         `path` is the place of the binding. Raises InputError if the resource is unreadable or does not hold the tensor.
         """
-        buffer, size = self._buffer(binding.name), desc.data_type.size
-        offset = binding.elementOffset * (binding.elementSizeInBytes or size)
-        needed = desc.buffer_element_count * size
+        buffer, size = self._buffer(binding.name), binding.elementSizeInBytes or desc.data_type.size
+        offset, bound = binding.elementOffset * size, binding.elementCount * size
+        needed = desc.buffer_element_count * desc.data_type.size
+        if bound and bound < needed:
+            wanted = f"must have at least the tensor's {needed} bytes"
+            raise InputError(f"{wanted}, got {shown(bound)}", path=f"{path}.elementCount")
         if offset + needed > len(buffer):
             wanted = f"must hold {needed} bytes from byte {shown(offset)} on"
             raise InputError(f"{wanted}, resource {shown(binding.name)} has {len(buffer)}", path=path)

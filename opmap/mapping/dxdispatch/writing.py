@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypedDict
 
 from ...descriptors import OperatorDesc, TensorDesc
+from ...pseudocode import array_of
 from ...tensors import DataType, Tensor, plain, to_bits
 from .descriptor_json import DescJson, desc_json
 
@@ -38,13 +39,14 @@ def model_json(
         file = store(field_name, memory)
         data_type, values = (tensor.data_type, {"sourcePath": file}) if file else _listed(memory)
         resources[field_name] = {"initialValuesDataType": data_type.name, "initialValues": values}
-    outputs = desc.spec().field_names("output")
-    for output in outputs:
-        zero = {"value": 0, "valueCount": desc.output.whole_element_count}
-        resources[output] = {"initialValuesDataType": desc.output.data_type.name, "initialValues": zero}
-    bindings = {resource: resource for resource in resources}
+    for field, output in desc.outputs.items():
+        zero = {"value": 0, "valueCount": output.whole_element_count}
+        resources[field] = {"initialValuesDataType": output.data_type.name, "initialValues": zero}
+    bindings: dict[str, object] = {resource: resource for resource in resources if resource in desc.members()}
+    for field in desc.spec().arrays:
+        bindings[field] = [resource for resource in resources if array_of(resource) == field]
     dispatch: dict[str, object] = {"type": "dispatch", "dispatchable": name, "bindings": bindings}
-    prints: list[dict[str, object]] = [{"type": "print", "resource": output} for output in outputs]
+    prints: list[dict[str, object]] = [{"type": "print", "resource": output} for output in desc.outputs]
     return {"resources": resources, "dispatchables": {name: desc_json(desc)}, "commands": [dispatch, *prints]}
 
 

@@ -1,4 +1,4 @@
-"""DML_BUFFER_TENSOR_DESC, the base class of the operator descriptors, and the check of their rules.
+"""The base class of the operator descriptors, and the check of their rules.
 
 In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`); in Python they are snake_case.
 """
@@ -6,166 +6,40 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from .errors import InputError, PseudocodeError, RuleError, shown
-from .pseudocode import (
+from ..errors import InputError, PseudocodeError, RuleError, shown
+from ..pseudocode import (
     AccessMap,
+    Copy,
     Expansion,
     Origin,
     Statement,
     access_map,
+    array_of,
     assigned,
     check,
     evaluate,
     expand,
+    field_values,
     right_align,
     run,
-    strides_of,
     trace,
 )
-from .spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from .tensors import DataType, Tensor
+from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
+from ..tensors import DataType, Tensor
+from .tensor_desc import TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
 """The names of DML_FEATURE_LEVEL_* without the prefix, ascending: `2_1`."""
 
-_UINT32 = 2**32
-
 D = TypeVar("D", bound="OperatorDesc")
 T = TypeVar("T")
-E = TypeVar("E")
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule: its id, the field that breaks it, the wanted value and the value that was given."""
-
-    rule: str
-    subject: str
-    wanted: str
-    got: str
-
-    @property
-    def message(self) -> str:
-        """The text `must be …, got …`."""
-        return f"must be {self.wanted}, got {self.got}"
-
-    def __str__(self) -> str:
-        return f"{self.subject} {self.message} ({self.rule})"
-
-
-@dataclass(frozen=True)
-class TensorDesc:
-    """DML_BUFFER_TENSOR_DESC: a tensor's data type, sizes, strides and size in bytes.
-
-    Strides count elements; None means a packed tensor.
-
-    https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_buffer_tensor_desc
-    """
-
-    data_type: DataType
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    total_tensor_size_in_bytes: int | None = None
-    guaranteed_base_offset_alignment: int = 0
-    owned_by_dml: bool = False
-
-    @property
-    def dimension_count(self) -> int:
-        """DimensionCount: the number of sizes."""
-        return len(self.sizes)
-
-    @property
-    def element_count(self) -> int:
-        """The number of elements: the product of the sizes."""
-        return prod(self.sizes)
-
-    @property
-    def packed(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
-        if self.strides is None:
-            return True
-        packed = strides_of(self.sizes)
-        return all(n == 1 or s == p for n, s, p in zip(self.sizes, self.strides, packed, strict=False))
-
-    @property
-    def buffer_element_count(self) -> int:
-        """The number of elements that a buffer needs to hold the tensor, gaps included."""
-        strides = self.strides or strides_of(self.sizes)
-        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, strides, strict=False))
-
-    @property
-    def minimum_size_in_bytes(self) -> int:
-        """The smallest valid TotalTensorSizeInBytes: all bytes up to the last element, rounded up to 4 bytes."""
-        return -(-self.buffer_element_count * self.data_type.size // 4) * 4
-
-    def read(self, buffer: Sequence[int]) -> Sequence[int]:
-        """Returns the elements of a buffer in row-major order, read with the strides. Takes memory for each address."""
-        return buffer[: self.element_count] if self.packed else [buffer[a] for a in self._addresses()]
-
-    def write(self, elements: Sequence[E], fill: E) -> Sequence[E]:
-        """Returns a buffer that holds these elements, which are in row-major order; `fill` where no element lies.
-
-        It holds the strides' gaps and, if TotalTensorSizeInBytes is given, as many bytes. Takes memory for each address.
-        """
-        buffer = [fill] * self.whole_element_count
-        for address, element in zip(self._addresses(), elements, strict=True):
-            buffer[address] = element
-        return buffer
-
-    @property
-    def whole_element_count(self) -> int:
-        """The number of elements that a buffer needs: those of `buffer_element_count`, or TotalTensorSizeInBytes."""
-        return max(self.buffer_element_count, -(-(self.total_tensor_size_in_bytes or 0) // self.data_type.size))
-
-    def _addresses(self) -> Sequence[int]:
-        """Returns where each element lies in a buffer, in row-major order."""
-        addresses = [0]
-        for size, stride in zip(self.sizes, self.strides or strides_of(self.sizes), strict=True):
-            addresses = [a + i * stride for a in addresses for i in range(size)]
-        return addresses
-
-    def violations(self, name: str, *, output: bool = False) -> Iterator[Violation]:
-        """Gives the TENSOR rules that this tensor breaks, in their order; `name` is its field."""
-        limits = tensor_rules()
-        low, high = limits.dimension_counts
-        if not low <= self.dimension_count <= high:
-            yield Violation("TENSOR.C1", f"{name}.Sizes", f"{low} to {high} sizes", str(self.dimension_count))
-        for i, size in enumerate(self.sizes):
-            if not 1 <= size < _UINT32:
-                yield Violation("TENSOR.C2", f"{name}.Sizes[{i}]", f"1 to {_UINT32 - 1}", shown(size))
-                return
-        if self.element_count > limits.maximum_elements:
-            yield Violation(
-                "TENSOR.C3",
-                f"{name}.Sizes",
-                f"of at most {limits.maximum_elements} elements",
-                shown(self.element_count),
-            )
-        if self.strides is not None:
-            if len(self.strides) != self.dimension_count:
-                wanted = f"{self.dimension_count} strides, one per size"
-                yield Violation("TENSOR.C4", f"{name}.Strides", wanted, str(len(self.strides)))
-                return
-            for i, stride in enumerate(self.strides):
-                if not 0 <= stride < _UINT32:
-                    yield Violation("TENSOR.C4", f"{name}.Strides[{i}]", f"0 to {_UINT32 - 1}", shown(stride))
-                    return
-        total = self.total_tensor_size_in_bytes
-        if total is not None and not self.minimum_size_in_bytes <= total < 2**64:
-            wanted = f"at least {shown(self.minimum_size_in_bytes)}" if total < 2**64 else "less than 2^64"
-            yield Violation("TENSOR.C5", f"{name}.TotalTensorSizeInBytes", wanted, shown(total))
-        alignment = self.guaranteed_base_offset_alignment
-        if alignment and (alignment < self.data_type.size or alignment & (alignment - 1) or alignment >= _UINT32):
-            wanted = f"0 or a power of two, at least {self.data_type.size}"
-            yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, shown(alignment))
-        if output and self.owned_by_dml:
-            yield Violation("TENSOR.C7", f"{name}.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,36 +89,88 @@ class OperatorDesc:
 
     @classmethod
     def from_members(cls, members: Mapping[str, Any]) -> Self:
-        """Returns the descriptor with these members, by DirectML's names. Every member is needed."""
+        """Returns the descriptor with these members, by DirectML's names. Every member is needed.
+
+        The tensors of an array are given as a tuple, or one by one: `InputTensors[0]`.
+        """
+        arrays: dict[str, Any] = {}
+        for name in cls.spec().arrays:
+            arrays[name] = tuple(members[n] for n in members if array_of(n) == name)
+        members = {**arrays, **members}
         return cls(**{attribute: members[name] for name, attribute in cls.members().items()})
+
+    @cached_property
+    def own_spec(self) -> Spec:
+        """The spec with a field for each tensor of this descriptor's arrays."""
+        spec = self.spec()
+        return spec.with_counts({name: len(getattr(self, spec.attributes[name])) for name in spec.arrays})
 
     def replace(self, **members: Any) -> Self:
         """Returns a copy with some members changed, by their Python names."""
         return dataclasses.replace(self, **members)
 
+    def with_tensors(self, tensors: Mapping[str, TensorDesc]) -> Self:
+        """Returns a copy with some tensors changed, by DirectML's names."""
+        return self.from_members({**self.tensors, **self.numbers, **tensors})
+
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
-        """The tensor descs by DirectML's names."""
-        members = {name: getattr(self, attribute) for name, attribute in self.members().items()}
-        return {name: member for name, member in members.items() if isinstance(member, TensorDesc)}
+        """The tensor descs by DirectML's names; those of an array are `InputTensors[0]` and so on."""
+        tensors: dict[str, TensorDesc] = {}
+        for name, attribute in self.members().items():
+            member = getattr(self, attribute)
+            if name in self.spec().arrays:
+                tensors |= {f"{name}[{i}]": tensor for i, tensor in enumerate(member)}
+            elif isinstance(member, TensorDesc):
+                tensors[name] = member
+        return tensors
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """The other members by DirectML's names: numbers, and arrays of numbers as tuples."""
-        return {
-            name: getattr(self, attribute) for name, attribute in self.members().items() if name not in self.tensors
-        }
-
-    @property
-    def inputs(self) -> dict[str, TensorDesc]:
-        """The input tensors by DirectML's names."""
-        return {name: self.tensors[name] for name in self.spec().field_names("input")}
+        fields = (field for field in self.spec().fields if not field.is_tensor)
+        return {field.name: getattr(self, self.members()[field.name]) for field in fields}
 
     @cached_property
+    def inputs(self) -> dict[str, TensorDesc]:
+        """The input tensors by DirectML's names."""
+        return {name: self.tensors[name] for name in self.own_spec.field_names("input")}
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The output tensors by DirectML's names."""
+        return {name: self.tensors[name] for name in self.own_spec.field_names("output")}
+
+    @cached_property
+    def output_field(self) -> str:
+        """The output that `output`, `access`, `interpret`, `origins` and `trace` are about: the first one.
+
+        It is another one in what `of_output` returns.
+        """
+        return next(iter(self.outputs))
+
+    def of_output(self, field: str) -> Self:
+        """Returns the same descriptor, looked at from another of its outputs."""
+        if field == self.output_field:
+            return self
+        view = self.replace()
+        view.__dict__["output_field"] = field
+        return view
+
+    @property
+    def output_label(self) -> str:
+        """What messages call the output: `output`; if there are several, the name of its field."""
+        return "output" if len(self.outputs) == 1 else self.output_field
+
+    @property
     def output(self) -> TensorDesc:
-        """The output tensor."""
-        (name,) = self.spec().field_names("output")
-        return self.tensors[name]
+        """The output tensor; if there are several, that of `output_field`."""
+        return self.tensors[self.output_field]
+
+    @property
+    def first_data(self) -> TensorDesc:
+        """The first of the tensors whose elements are moved."""
+        return self.tensors[self.own_spec.data_tensors[0]]
 
     @property
     def element_count(self) -> int:
@@ -253,7 +179,8 @@ class OperatorDesc:
 
     def environment(self) -> dict[str, Any]:
         """Returns the values that formulas may use, by their names in formulas."""
-        return environment(self.tensors, self.numbers)
+        counts = {f"{name}.Count": count for name, count in self.own_spec.counts.items()}
+        return environment(self.tensors, self.numbers) | counts
 
     # --- rules ---
 
@@ -262,17 +189,16 @@ class OperatorDesc:
         return self._computed(feature_level, lambda: self._violations(feature_level))
 
     def _violations(self, feature_level: str) -> tuple[Violation, ...]:
-        outputs = self.spec().field_names("output")
         broken_rules = [
             violation
             for name, tensor in self.tensors.items()
-            for violation in tensor.violations(name, output=name in outputs)
+            for violation in tensor.violations(name, output=name in self.outputs)
         ]
         broken_rules += self._outside_their_types()
         if broken_rules:
             return tuple(broken_rules)
         environment = self.environment()
-        for rule in self.spec().rules:
+        for rule in self.own_spec.rules:
             if rule.check == "support":
                 broken_rules += self._unsupported(rule, feature_level)
                 continue
@@ -305,7 +231,7 @@ class OperatorDesc:
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
         """Gives a violation for each type and dimension count that the feature level does not support."""
-        spec = self.spec()
+        spec = self.own_spec
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
         if not reached:
@@ -367,17 +293,24 @@ class OperatorDesc:
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
         """The tensors' sizes by the pseudocode's names. An optional tensor that is left out has none; a number has ()."""
-        fields = self.spec().pseudocode.tensors.items()
+        fields = self.own_spec.pseudocode.tensors.items()
         sizes = {name: self.tensors[field].sizes for name, field in fields if field in self.tensors}
         return sizes | {name: () for name, field in fields if field in self.numbers}
 
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
-        return self._computed("access", self._access)
+        return self._computed(f"access {self.output_field}", self._access)
 
     def _access(self) -> AccessMap:
-        return access_map(self.statements, self.pseudocode_sizes, ignores_outside=self._ignores_outside)
+        return access_map(self.output_statements, self.pseudocode_sizes, ignores_outside=self._ignores_outside)
+
+    @property
+    def output_statements(self) -> tuple[Statement, ...]:
+        """The statements that write the output."""
+        fields = self.own_spec.pseudocode.tensors
+        targets = ((s.target if isinstance(s, Copy) else s.target.tensor, s) for s in self.statements)
+        return tuple(s for target, s in targets if fields[target] == self.output_field)
 
     @property
     def _ignores_outside(self) -> bool:
@@ -391,8 +324,10 @@ class OperatorDesc:
 
         The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
-        fields = self.spec().pseudocode.tensors
-        return {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
+        fields, names = self.own_spec.pseudocode.tensors, self.environment()
+        bounds = {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
+        computed_with = (field for field in self.own_spec.fields if field.values)
+        return bounds | {f.name: (cast(int, assigned(f.value_formula, "values", names)),) for f in computed_with}
 
     @cached_property
     def index_counts(self) -> dict[str, int]:
@@ -402,13 +337,12 @@ class OperatorDesc:
     def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
         """Returns the elements of each input in row-major order, by the pseudocode's names.
 
-        The elements of index tensors, and of tensors that the pseudocode computes with, are numbers. All other elements are
-        bit patterns.
+        The elements of index tensors are numbers. All other elements are bit patterns.
         """
-        indices = (*self.index_tensors(), *self.spec().value_tensors)
+        indices = self.index_tensors()
         return {
             name: tensors[field].integers if field in indices else tensors[field].bits
-            for name, field in self.spec().pseudocode.tensors.items()
+            for name, field in self.own_spec.pseudocode.tensors.items()
             if field in tensors
         }
 
@@ -438,7 +372,7 @@ class OperatorDesc:
         Raises PseudocodeError if the output has no such element.
         """
         elements = self.pseudocode_tensors(tensors)
-        return trace(self.statements, self.pseudocode_sizes, at, elements, ignores_outside=self._ignores_outside)
+        return trace(self.output_statements, self.pseudocode_sizes, at, elements, ignores_outside=self._ignores_outside)
 
 
 def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:
@@ -467,14 +401,15 @@ def results_of(desc: OperatorDesc) -> dict[Any, Any]:
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that formulas may use: fields, `.Sizes`, `.DimensionCount`, `.DataType` of tensors, `.Count` of arrays."""
-    names: dict[str, Any] = dict(numbers)
-    names |= {f"{name}.Count": len(value) for name, value in numbers.items() if isinstance(value, tuple)}
-    for name, tensor in tensors.items():
-        names[f"{name}.Sizes"] = tensor.sizes
-        names[f"{name}.DimensionCount"] = tensor.dimension_count
-        names[f"{name}.DataType"] = tensor.data_type.name
-    return names
+    """Returns the values that formulas may use: those of `field_values`, and `.DataType` of tensors."""
+    names = field_values(numbers, {name: tensor.sizes for name, tensor in tensors.items()})
+    return names | {f"{name}.DataType": tensor.data_type.name for name, tensor in tensors.items()}
+
+
+def written_out(spec: Spec, tensors: Iterable[str]) -> Spec:
+    """Returns the spec for the arrays of which these tensors are."""
+    counts = Counter(map(array_of, tensors))
+    return spec.with_counts({name: counts[name] for name in spec.arrays})
 
 
 def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -492,8 +427,8 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
     Those have the data type of the first input that is moved. Raises InputError if a formula's sizes do not fit the
     dimension count.
     """
-    spec = cls.spec()
-    first = tensors[cls.data_tensors()[0]]
+    spec = written_out(cls.spec(), tensors)
+    first = tensors.get(spec.data_tensors[0]) or next(iter(tensors.values()))
     whole = dict(tensors)
     for name in (n for n in spec.field_names("input", "output") if n not in tensors):
         value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(whole, numbers))
@@ -510,11 +445,14 @@ def complete_sizes(
     numbers: Mapping[str, Any],
     *,
     data_type: DataType = DataType.FLOAT32,
-    index_type: DataType = DataType.INT64,
+    index_type: DataType | None = None,
 ) -> D:
-    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`."""
-    indices = cls.index_tensors()
-    tensors = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
+    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`.
+
+    Without `index_type`, indices have the first of the usual types.
+    """
+    types = {n: index_type or DataType[cls.spec().usual_index_types[0]] for n in cls.index_tensors()}
+    tensors = {name: TensorDesc(types.get(name, data_type), size) for name, size in sizes.items()}
     return complete(cls, tensors, numbers)
 
 

@@ -1,0 +1,1 @@
+BInputTensors[1]J aÛT/UŒÍÃÎÃktHû	%Â2¨Ö;jF‡µ¡ä8/Ù‚

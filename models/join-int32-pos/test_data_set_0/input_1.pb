@@ -1,0 +1,1 @@
+BInputTensors[1]J ค๓ัUm	ฏ็@Mท`x๋hฺฏT็'สอฦ{GVd

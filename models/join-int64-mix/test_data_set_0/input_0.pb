@@ -1,0 +1,1 @@
+BInputTensors[0]J AŠîÉò&h£}]T÷”¤qÌB¶êágd;Şr

@@ -1,0 +1,1 @@
+BInputTensors[2]JQ%f­ŸK³Õéd’ˆ

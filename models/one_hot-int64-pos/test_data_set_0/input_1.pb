@@ -1,0 +1,2 @@
+BValuesTensorJK
+ü˜O¨

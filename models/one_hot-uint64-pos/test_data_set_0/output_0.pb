@@ -1,0 +1,1 @@
+BOutputTensorJ@Hs<©—ù—ù—ù—ù—ùHs<©Hs<©—ùHs<©Hs<©Hs<©Hs<©Hs<©—ù—ù

@@ -1,0 +1,1 @@
+BOutputTensors[1]J˜Ög;IPŸÙúÉÖw«C\½E´7}R

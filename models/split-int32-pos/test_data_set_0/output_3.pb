@@ -1,0 +1,1 @@
+BOutputTensors[3]JıÙ=¶nuµWË¨Sb‰Òπ€êjUS.

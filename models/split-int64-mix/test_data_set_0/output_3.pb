@@ -1,0 +1,1 @@
+BOutputTensors[3]J¬t…]îB#hzÁ¿á±_p[éı!Õ œ

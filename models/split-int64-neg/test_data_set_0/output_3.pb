@@ -1,0 +1,1 @@
+BOutputTensors[3]JäŠ¦•9DF~pâ÷÷§€¨qßYë½

@@ -1,0 +1,32 @@
+"""Descriptors: tensor descs, the base class of the operator descriptors, and the check of their rules."""
+
+from .operator_desc import (
+    FEATURE_LEVELS,
+    OperatorDesc,
+    complete,
+    complete_sizes,
+    corrected_spec,
+    descriptor_class,
+    environment,
+    implied,
+    pad,
+    results_of,
+    written_out,
+)
+from .tensor_desc import TensorDesc, Violation
+
+__all__ = [
+    "FEATURE_LEVELS",
+    "OperatorDesc",
+    "TensorDesc",
+    "Violation",
+    "complete",
+    "complete_sizes",
+    "corrected_spec",
+    "descriptor_class",
+    "environment",
+    "implied",
+    "pad",
+    "results_of",
+    "written_out",
+]

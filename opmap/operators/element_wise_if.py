@@ -1,0 +1,50 @@
+"""DML_OPERATOR_ELEMENT_WISE_IF and ONNX Where.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_if_operator_desc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..descriptors import OperatorDesc, TensorDesc
+from ..tensors import DataType
+from .contract import CAST_ON_CPU, Lowering, Operator
+from .expansions import each_dimension
+
+
+def lower(desc: OperatorDesc) -> Lowering:
+    """Returns the Where node with the descriptor's own sizes; its condition is BOOL."""
+    return Lowering(
+        op_type="Where",
+        attributes={},
+        shapes={name: tensor.sizes for name, tensor in desc.inputs.items()},
+        output_shape=desc.output_tensor.sizes,
+        index_types={"ConditionTensor": (DataType.BOOL,)},
+    )
+
+
+def emit(condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a Where node whose inputs have equal sizes.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
+    """
+    sizes = condition.sizes
+    return OPERATOR.descriptor(
+        condition_tensor=TensorDesc(DataType.UINT8, sizes),
+        a_tensor=TensorDesc(a.data_type, sizes),
+        b_tensor=TensorDesc(b.data_type, sizes),
+        output_tensor=TensorDesc(a.data_type, sizes),
+    )
+
+
+OPERATOR = Operator(
+    name="ELEMENT_WISE_IF",
+    expansion=each_dimension("x"),
+    parameters={"axis_length": ()},  # the condition chooses among two tensors, and names no position
+    classify=lambda desc: {},
+    lower=lower,
+    onnx_operator="Where",
+    not_on_cpu=CAST_ON_CPU | {DataType.FLOAT32: "its Where makes -0 a 0 (seen with 1.32.0)"},
+    emit=emit,
+)

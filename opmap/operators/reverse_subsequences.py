@@ -1,0 +1,86 @@
+"""DML_OPERATOR_REVERSE_SUBSEQUENCES and ONNX ReverseSequence.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_desc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..errors import MappingError
+from ..tensors import DataType
+from ..vocabulary import Verdict
+from . import size_classes
+from .contract import Lowering, Operator, Substitution
+from .expansions import around_axis
+
+FEWEST = 4
+"""The DirectML EP pads the tensors of a ReverseSequence node to this many dimensions."""
+
+
+def lower(desc: OperatorDesc) -> Lowering:
+    """Returns the ReverseSequence node: the lengths have one dimension there, the data two.
+
+    Raises MappingError if there are lengths on both sides of the axis.
+    """
+    sizes, axis = desc.input_tensor.sizes, desc.axis
+    before, length, after = prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :])
+    if before > 1 and after > 1:
+        message = f"Axis {axis} of {list(sizes)}: the lengths of a ReverseSequence node have one dimension"
+        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    shape = (length, after) if after > 1 else (before, length)
+    time = 0 if after > 1 else 1
+    count = desc.input_tensor.dimension_count
+    padded = Substitution("dimension-count", f"DimensionCount {count} -> {FEWEST}, the others are merged")
+    return Lowering(
+        op_type="ReverseSequence",
+        attributes={"batch_axis": 1 - time, "time_axis": time},
+        shapes={"InputTensor": shape, "SequenceLengthsTensor": (before * after,)},
+        output_shape=shape,
+        index_types={"SequenceLengthsTensor": (DataType.INT64,)},
+        substitutions=(padded,) if count != FEWEST else (),
+    )
+
+
+def emit(data: TensorDesc, lengths: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a ReverseSequence node.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
+    """
+    rank = data.dimension_count
+    count = max(rank, FEWEST)
+    axis = attributes.get("time_axis", 0) % rank
+    sizes = pad(data.sizes, count)
+    axis += count - rank
+    return OPERATOR.descriptor(
+        input_tensor=TensorDesc(data.data_type, sizes),
+        sequence_lengths_tensor=TensorDesc(DataType.UINT64, (*sizes[:axis], 1, *sizes[axis + 1 :])),
+        output_tensor=TensorDesc(data.data_type, sizes),
+        axis=axis,
+    )
+
+
+PARAMETERS = {
+    "axis": size_classes.PLACES,
+    "axis_length": tuple(
+        name for name in size_classes.LENGTHS if name != "1"
+    ),  # of the lengths that make a difference: 0 to n
+}
+
+
+def classify(desc: OperatorDesc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
+    return {"axis": size_classes.place(desc.axis, desc.input_tensor.dimension_count)}
+
+
+OPERATOR = Operator(
+    name="REVERSE_SUBSEQUENCES",
+    expansion=around_axis,
+    parameters=PARAMETERS,
+    classify=classify,
+    lower=lower,
+    onnx_operator="ReverseSequence",
+    emit=emit,
+)

@@ -1,0 +1,113 @@
+"""Operators against ONNX's definition of the node that stands for them, which NumPy computes here."""
+
+from functools import cache
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from opmap.cases.catalogue import generated
+from opmap.cases.parameters import possible_patterns
+from opmap.cases.random_cases import draw_any
+from opmap.cases.values import FAR
+from opmap.engines.arrays import to_array
+from opmap.mapping import map_descriptor
+from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededSource, pick
+
+
+def one_hot(indices, depth, values, *, axis):
+    """OneHot: a new axis of `depth` elements, the second value at the index, the first one elsewhere."""
+    (depth,) = depth
+    output = np.full((*indices.shape[:axis], depth, *indices.shape[axis:]), values[0], object)
+    for at in np.ndindex(indices.shape):
+        if -depth <= indices[at] < depth:
+            output[(*at[:axis], indices[at] % depth, *at[axis:])] = values[1]
+    return output
+
+
+def reverse_sequence(data, lengths, *, batch_axis, time_axis):
+    """ReverseSequence: the first elements along the time axis, as many as the length, in reverse order."""
+    output = data.copy()
+    for batch, length in enumerate(lengths):
+        row = [slice(None), slice(None)]
+        row[batch_axis], row[time_axis] = batch, slice(0, int(length))
+        output[tuple(row)] = data[tuple(row)][::-1]
+    return output
+
+
+def slices(data, starts, ends, axes, steps):
+    """Slice: start, end and step of each axis, as Python's slices have them."""
+    chosen = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        chosen[axis] = slice(start, end if step > 0 or end >= -data.shape[axis] else None, step)
+    return data[tuple(chosen)]
+
+
+DEFINITIONS = {
+    "OneHot": one_hot,
+    "ReverseSequence": reverse_sequence,
+    "Slice": slices,
+    "Tile": np.tile,
+    "Where": lambda condition, a, b: np.where(condition != 0, a, b),
+}
+
+OPERATORS_HERE = [name for name, operator in OPERATORS.items() if operator.onnx_operator in DEFINITIONS]
+
+
+@cache
+def random_cases(name, count=300):
+    """Cases of random descriptors that ONNX can express, of all types and dimension counts, with any index pattern but `far`."""
+    source, operator, cases = SeededSource(26), OPERATORS[name], []
+    while len(cases) < count:
+        desc, pattern = draw_any(source, name, 512), ""
+        if operator.expressed(desc) is None:
+            continue
+        if indices := desc.index_tensors():
+            patterns = possible_patterns(desc, desc.tensors[indices[0]].data_type)
+            pattern = pick(source, [p for p in patterns if p != FAR or name == "ONE_HOT"])
+        cases.append(generated(desc, pattern, "addr0"))
+    return cases
+
+
+def by_definition(case):
+    """What ONNX's definition gives for the node that the case is mapped to: the output's bits."""
+    operator = OPERATORS[case.desc.operator]
+    lowering = operator.lowering(case.desc)
+    arrays = []
+    for name, shape in lowering.shapes.items():
+        tensor = case.tensors[name]
+        values = tensor.integers if name in case.desc.index_tensors() else tensor.bits
+        arrays.append(np.array(values, object).reshape(shape))
+    for position, name in operator.constant_inputs.items():
+        arrays.insert(position, lowering.constants[name])
+    return DEFINITIONS[lowering.op_type](*arrays, **lowering.attributes).ravel().tolist()
+
+
+class TestValues:
+    """The interpreter of the page against ONNX's definition."""
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_random_descriptors(self, operator):
+        """300 random descriptors: the same bits."""
+        for case in random_cases(operator):
+            assert by_definition(case) == list(case.expected), case.id
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_on_the_cpu(self, operator):
+        """The model of each descriptor gives them on the CPU EP, if it has a kernel."""
+        ran = 0
+        for case in random_cases(operator)[:100]:
+            if case.desc.output.data_type in OPERATORS[operator].not_on_cpu:
+                continue
+            mapped = map_descriptor(case.desc)
+            try:
+                session = onnxruntime.InferenceSession(mapped.model_bytes, providers=["CPUExecutionProvider"])
+            except Exception as error:
+                assert "NOT_IMPLEMENTED" in str(error)
+                continue
+            feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+            (output,) = session.run(None, feeds)
+            assert list(case.expected) == output.view(f"<u{output.dtype.itemsize}").ravel().tolist(), case.id
+            ran += 1
+        assert ran > (5 if operator == "ONE_HOT" else 50)
