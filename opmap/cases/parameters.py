@@ -61,7 +61,7 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
     The class is None if the descriptor is in none of the parameter's classes.
     """
     first, output, indices = desc.first_data, desc.output, desc.index_tensors()
-    counts = desc.index_counts.values()
+    counts, own = desc.index_counts.values(), OPERATORS[desc.operator]
     longest = max((size for bounds in desc.index_bounds.values() for size in bounds), default=0)
     classes = {
         "data_type": first.data_type.name,
@@ -70,10 +70,11 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
         "output_elements": size_classes.elements(output.element_count),
         "output_bytes": size_classes.whole(output.element_count * output.data_type.size),
         "index_count": ("1" if max(counts) == 1 else "many" if min(counts) > 2 else None) if indices else None,
-        **OPERATORS[desc.operator].classify(desc),
+        **own.classify(desc),
         "index_type": desc.tensors[indices[0]].data_type.name if indices else None,
     }
-    return {name: c for name, c in classes.items() if indices or name not in _OF_INDICES}
+    kept = (name for name in classes if own.parameters.get(name) != () and (indices or name not in _OF_INDICES))
+    return {name: classes[name] for name in kept}
 
 
 def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:

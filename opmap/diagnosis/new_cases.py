@@ -72,7 +72,7 @@ class NewCases:
         if any(min(s, default=0) < 1 or prod(s) > self.most_elements for s in draft.sizes.values()):
             return None
         desc = draft.completed()
-        if desc is None or desc.output.element_count > self.most_elements:
+        if desc is None or any(t.element_count > self.most_elements for t in desc.tensors.values()):
             return None
         return self._valued(desc, case)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..engines.directml.describing import GAP
 from ..pseudocode import Address, Computed, Expression, IndexRead, Term, strides_of
-from .case_arrays import CaseArrays, Numbers
+from .case_arrays import Bits, CaseArrays, Numbers
 from .fault import Fault
 
 ChangeAddress = Callable[[Address], Address]
@@ -155,6 +156,27 @@ def _at_word_start(addresses: Numbers, arrays: CaseArrays) -> Numbers:
     return addresses // per_word * per_word
 
 
+def _reads_constant(arrays: CaseArrays) -> bool:
+    """Returns whether every write reads one element, which is not the first one."""
+    source = arrays.move.source
+    return (
+        arrays.address is not source
+        and not any(t.loops or t.read for t in source.terms)
+        and any(term.constant for term in source.terms)
+    )
+
+
+def _along_last(bits: Bits, arrays: CaseArrays) -> Bits:
+    """Reads the element at the stride of the last dimension. A packed dimension of size 1 has stride 0."""
+    source = arrays.move.source
+    tensor = arrays.case.desc.tensors[arrays.case.desc.own_spec.pseudocode.tensors[source.tensor]]
+    stride = tensor.strides[-1] if tensor.strides else int(tensor.sizes[-1] > 1)
+    memory = tensor.write(arrays.data.tolist(), int.from_bytes([GAP] * tensor.data_type.size))
+    data = arrays.data.copy()
+    data[arrays.element_addresses(source)[0]] = memory[stride] if stride < len(memory) else 0
+    return arrays.with_data(data).right
+
+
 def _bytes_cut(addresses: Numbers, arrays: CaseArrays) -> Numbers:
     return (addresses * arrays.data_type.size & 0xFFFF) // arrays.data_type.size
 
@@ -241,6 +263,11 @@ ADDRESS_FAULTS = {
         indices=lambda rows, data_type: rows & 0xFFFFFFFF,
         address=_limited_late,
         concerns=lambda arrays: _limited_late(arrays.address) != arrays.address,
+    ),
+    "constant-along-last": Fault(
+        text="the second element is read at the stride of the last dimension, whatever its size",
+        output=_along_last,
+        concerns=_reads_constant,
     ),
     # the address
     "address-off-by-one": Fault(text="every address is one element too high", addresses=lambda a, arrays: a + 1),

@@ -132,6 +132,12 @@ class CaseArrays:
         vars(changed)["indices"] = indices
         return changed
 
+    def with_data(self, data: Bits) -> CaseArrays:
+        """Returns the same case with other elements of the tensor that `move` reads."""
+        changed = CaseArrays(self.case)
+        vars(changed)["data"] = data
+        return changed
+
     @property
     def before(self) -> Bits:
         """A new array: the output before `move` runs. Elements that no earlier statement writes are zero."""

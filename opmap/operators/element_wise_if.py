@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..descriptors import OperatorDesc, TensorDesc
+from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..tensors import DataType
-from .contract import CAST_ON_CPU, Lowering, Operator
+from .contract import CAST_ON_CPU, Lowering, Operator, leading_ones_added
 from .expansions import each_dimension
+
+FEWEST = 4
+"""The DirectML EP pads the tensors of a Where node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -21,6 +24,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         shapes={name: tensor.sizes for name, tensor in desc.inputs.items()},
         output_shape=desc.output_tensor.sizes,
         index_types={"ConditionTensor": (DataType.BOOL,)},
+        substitutions=leading_ones_added(desc.output_tensor.dimension_count, FEWEST),
     )
 
 
@@ -29,7 +33,7 @@ def emit(condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mappin
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
     """
-    sizes = condition.sizes
+    sizes = pad(condition.sizes, max(condition.dimension_count, FEWEST))
     return OPERATOR.descriptor(
         condition_tensor=TensorDesc(DataType.UINT8, sizes),
         a_tensor=TensorDesc(a.data_type, sizes),

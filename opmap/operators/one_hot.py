@@ -16,7 +16,7 @@ from .contract import CAST_ON_CPU, Lowering, Operator, Substitution
 from .expansions import around_axis
 
 FEWEST = 4
-"""The DirectML EP pads the tensors of a OneHot node to this many dimensions."""
+"""The DirectML EP pads the values of a OneHot node to this many dimensions; the other tensors keep theirs."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -30,15 +30,14 @@ def lower(desc: OperatorDesc) -> Lowering:
         raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     if len(sizes) == 1:  # the indices of the node need a dimension
         sizes, axis = (1, *sizes), 1
-    count = desc.output_tensor.dimension_count
-    padded = Substitution("dimension-count", f"DimensionCount {count} -> {FEWEST}, leading ones are added")
+    padded = Substitution("dimension-count", "DimensionCount 1 -> 2, a leading one is added")
     return Lowering(
         op_type="OneHot",
         attributes={"axis": axis},
         shapes={"IndicesTensor": (*sizes[:axis], *sizes[axis + 1 :]), "ValuesTensor": (2,)},
         output_shape=sizes,
         constants={"depth": (sizes[axis],)},
-        substitutions=(padded,) if count < FEWEST else (),
+        substitutions=(padded,) if desc.output_tensor.dimension_count == 1 else (),
     )
 
 
@@ -48,13 +47,13 @@ def emit(indices: TensorDesc, values: TensorDesc, attributes: Mapping[str, Any])
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorOneHot.cpp.
     """
     rank = indices.dimension_count + 1
-    axis, (depth,), count = attributes.get("axis", -1) % rank, attributes["depth"], max(rank, FEWEST)
+    axis, (depth,) = attributes.get("axis", -1) % rank, attributes["depth"]
     sizes = (*indices.sizes[:axis], depth, *indices.sizes[axis:])
     return OPERATOR.descriptor(
-        indices_tensor=TensorDesc(indices.data_type, pad((*sizes[:axis], 1, *sizes[axis + 1 :]), count)),
+        indices_tensor=TensorDesc(indices.data_type, (*sizes[:axis], 1, *sizes[axis + 1 :])),
         values_tensor=TensorDesc(values.data_type, pad(values.sizes, FEWEST)),
-        output_tensor=TensorDesc(values.data_type, pad(sizes, count)),
-        axis=axis + count - rank,
+        output_tensor=TensorDesc(values.data_type, sizes),
+        axis=axis,
     )
 
 

@@ -102,13 +102,39 @@ class Defect(Runtime):
         chosen[tuple(np.moveaxis(indices.astype(np.int64), -1, 0))] = data.size + places(updates)
         return self.picked(chosen, data, updates)
 
+    def Split(self, data, split, axis=0):
+        parts = np.split(places(data), np.cumsum(split)[:-1], axis)
+        return [self.picked(part, data) for part in parts]
+
+    def Concat(self, *tensors, axis):
+        starts = np.cumsum([0, *(tensor.size for tensor in tensors)])
+        chosen = [start + places(tensor) for start, tensor in zip(starts, tensors, strict=False)]
+        return self.picked(np.concatenate(chosen, axis), *tensors)
+
+    def Where(self, condition, a, b):
+        return self.picked(np.where(condition, places(a), a.size + places(b)), a, b)
+
+    def OneHot(self, indices, depth, values, axis=-1):
+        indices = np.expand_dims(indices.astype(object), axis)
+        shape = [1] * indices.ndim
+        shape[axis] = -1
+        place = np.arange(int(depth.reshape(-1)[0])).reshape(shape)
+        return self.picked((place == np.where(indices < 0, indices + place.size, indices)).astype(np.int64), values)
+
+    def ReverseSequence(self, data, lengths, batch_axis=1, time_axis=0):
+        chosen = places(data)
+        rows = np.moveaxis(chosen, (batch_axis, time_axis), (0, 1))
+        for row, length in zip(rows, np.minimum(lengths, rows.shape[1]).tolist(), strict=True):
+            row[:length] = row[:length][::-1].copy()
+        return self.picked(chosen, data)
+
     def picked(self, chosen, *tensors):
         """Returns these elements of all tensors, one after the other, as one Gather."""
         flat = np.concatenate([tensor.reshape(-1) for tensor in tensors])
         return self.gathered(self.node.op_type, flat, chosen, 0, 0, lambda data, indices: data[indices])
 
     def gathered(self, op, data, indices, axis, batches, gather):
-        from_node = any(self.node.input[1] in node.output for node in self.graph.node)
+        from_node = any(name in node.output for node in self.graph.node for name in self.node.input[1:2])
         call = Call(op, data, indices, axis % max(data.ndim, 1), batches, gather, from_node=from_node)
         parts = [part for part in self.parts if part.applies(call)]
         APPLIED.update(type(part).__name__ for part in parts)

@@ -27,9 +27,10 @@ class Runtime:
             inputs = [values[name] for name in node.input]
             if node.op_type == "If":
                 branch = attributes["then_branch" if inputs[0] else "else_branch"]
-                (values[node.output[0]],) = self.outputs_of(branch, values)
+                outputs = self.outputs_of(branch, values)
             else:
-                values[node.output[0]] = getattr(self, node.op_type)(*inputs, **attributes)
+                outputs = getattr(self, node.op_type)(*inputs, **attributes)
+            values.update(zip(node.output, outputs if isinstance(outputs, list) else [outputs], strict=True))
         return [values[output.name] for output in graph.output]
 
     def last(self, output):

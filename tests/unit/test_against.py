@@ -134,7 +134,12 @@ class TestCommand:
         assert "rules against directml 1.15.4.0 pretended (emulated)" in text
         assert "the device says: feature level 6_4" in text
         assert "GATHER example 2: rule-disagrees" in text
-        assert "30 rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
+        count = text.count(": rule-disagrees")
+        assert (
+            count
+            and f"{count} rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse"
+            in text
+        )
 
     def test_the_document_of_one_rule(self, pretended, capsys):
         assert 0 == main(["rules", "gather.d2", "--check-on", "directml", "--json"])

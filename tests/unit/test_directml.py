@@ -17,7 +17,7 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
-from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
+from opmap.engines.directml.describing import GAP, dispatchable, from_memory, to_memory, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatchable import NativeDesc, operator_struct
 from opmap.engines.directml.dispatching import FILL, GUARD, _placed
@@ -172,13 +172,13 @@ class TestMemory:
         desc = TensorDesc(DataType.UINT16, (2, 3), (1, 3), total_tensor_size_in_bytes=20)
         tensor = Tensor.from_values(DataType.UINT16, (2, 3), range(6))
         memory = to_memory(desc, tensor)
-        fill = FILL << 8 | FILL
+        fill = GAP << 8 | GAP
         assert [0, 3, fill, 1, 4, fill, 2, 5, fill, fill] == memory.view("<u2").tolist()
         assert tensor.to_bytes() == from_memory(desc, memory).tobytes()
 
     def test_a_repeated_element_is_read_everywhere(self):
         desc = TensorDesc(DataType.UINT8, (2, 2), (0, 1))
-        assert [1, 2, FILL, FILL] == to_memory(desc, Tensor.from_values(DataType.UINT8, (2, 2), [1, 2, 1, 2])).tolist()
+        assert [1, 2, GAP, GAP] == to_memory(desc, Tensor.from_values(DataType.UINT8, (2, 2), [1, 2, 1, 2])).tolist()
         assert [[1, 2], [1, 2]] == from_memory(desc, np.array([1, 2, 0, 0], np.uint8)).tolist()
 
     @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from opmap.engines.machine.adapters import choose_adapter
 from opmap.errors import ProviderError, PseudocodeError
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
-from opmap.spec import all_specs
+from opmap.spec import all_specs, load_spec
 from opmap.tensors import DataType, Tensor
 
 pytestmark = pytest.mark.platform
@@ -36,8 +36,20 @@ NO_DESCRIPTOR = {
     ("TILE", "1"): "given twice",
     ("SCATTER", "2"): "values of sizes",
     ("SCATTER_ND", "1"): "InputDimensionCount",
+    ("ELEMENT_WISE_IF", "1"): "unexpected '\\['",
+    ("REVERSE_SUBSEQUENCES", "1"): "SequenceLengthsTensor",
+    ("REVERSE_SUBSEQUENCES", "2"): "SequenceLengthsTensor",
 }
 """Examples that are no descriptor as they are printed -> the reason."""
+
+
+def known_wrong(desc, *, graph=True):
+    """Returns whether DirectML.dll copies other elements (manual page limits, `opmap known one-hot-second-value`)."""
+    if desc.operator == "SLICE1":
+        return OPERATORS["SLICE1"].classify(desc)["reach"] == "fewer"
+    if desc.operator == "SPLIT":
+        return graph and desc.input_tensor.data_type is DataType.FLOAT16 and desc.input_tensor.strides is not None
+    return desc.operator == "ONE_HOT" and desc.values_tensor.sizes[-1] == 1
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +67,20 @@ def place():
 
 
 def given(place, desc, tensors, *, offsets=None, **options):
-    """Returns the output's elements as bytes, after a check that no other memory was written."""
+    """Returns the elements of each output as bytes, after a check that no other memory was written."""
     contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
-    (region,) = run(*place, dispatchable(desc), contents, offsets=offsets, **options).values()
-    (name,) = desc.spec().field_names("output")
-    offset = (offsets or {}).get(name, 0)
-    assert touched(desc.output, region, offset) is None
-    return from_memory(desc.output, region, offset).tobytes()
+    regions = run(*place, dispatchable(desc), contents, offsets=offsets, **options)
+    elements = []
+    for name, output in desc.outputs.items():
+        offset = (offsets or {}).get(name, 0)
+        assert touched(output, regions[name], offset) is None
+        elements.append(from_memory(output, regions[name], offset).tobytes())
+    return elements
 
 
 def wanted(desc, tensors):
-    return array(desc.output.data_type.bits_code, desc.interpret(tensors)).tobytes()
+    views = map(desc.of_output, desc.outputs)
+    return [array(view.output.data_type.bits_code, view.interpret(tensors)).tobytes() for view in views]
 
 
 class TestExamples:
@@ -75,8 +90,8 @@ class TestExamples:
     @GRAPH
     def test_an_example_gives_the_values_that_are_printed(self, place, spec, example, graph):
         desc, tensors = example_descriptor(spec.corrected, example)
-        (output,) = spec.field_names("output")
-        assert tensors[output].to_bytes() == given(place, desc, tensors, graph=graph)
+        printed = [tensors[output].to_bytes() for output in desc.outputs]
+        assert (printed != given(place, desc, tensors, graph=graph)) == (graph and known_wrong(desc))
 
     @ALL
     @GRAPH
@@ -86,13 +101,13 @@ class TestExamples:
                 example_descriptor(spec, example)
             return
         desc, tensors = example_descriptor(spec, example)
-        (output,) = spec.field_names("output")
+        printed = [tensors[output].to_bytes() for output in desc.outputs]
         if (spec.name, example) in REFUSED:
             with pytest.raises(CallFailed, match="CreateOperator: 80070057 E_INVALIDARG") as refused:
                 given(place, desc, tensors, graph=graph)
             assert INVALID_ARGUMENT == refused.value.code
             return
-        assert tensors[output].to_bytes() == given(place, desc, tensors, graph=graph)
+        assert (printed != given(place, desc, tensors, graph=graph)) == (graph and known_wrong(desc))
 
 
 class TestDescriptors:
@@ -105,16 +120,16 @@ class TestDescriptors:
             desc, case = drawn(operator, number, data_types(operator), index_types(operator))
             if must_write_twice(desc):
                 continue  # its values are not documented
-            if operator == "SLICE1" and OPERATORS[operator].classify(desc)["reach"] == "fewer":
-                continue  # DirectML.dll copies other elements then: manual page limits
             desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
+            if known_wrong(desc, graph=graph):
+                continue
             flags = number % 8
             got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)
             assert wanted(desc, tensors) == got, (operator, number)
 
     @GRAPH
     def test_a_tensor_that_directml_keeps(self, place, graph):
-        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        desc, tensors = example_descriptor(load_spec("GATHER").corrected, "2")
         for name, attribute in desc.members().items():
             if name in desc.inputs:
                 owned = desc.replace(**{attribute: dataclasses.replace(desc.tensors[name], owned_by_dml=True)})
@@ -122,7 +137,7 @@ class TestDescriptors:
 
     @pytest.mark.parametrize("alignment", [16, 256, 2**16, 2**20])
     def test_a_high_alignment(self, place, alignment):
-        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        desc, tensors = example_descriptor(load_spec("GATHER").corrected, "2")
         for name, attribute in desc.members().items():
             if name in desc.tensors:
                 tensor = dataclasses.replace(desc.tensors[name], guaranteed_base_offset_alignment=alignment)
@@ -148,7 +163,7 @@ class TestRefusals:
         ids=lambda change: next(iter(change)),
     )
     def test_a_descriptor_that_breaks_a_rule_is_refused_and_the_next_one_runs(self, place, change):
-        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        desc, tensors = example_descriptor(load_spec("GATHER").corrected, "2")
         contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
         with pytest.raises(CallFailed, match="80070057"):
             run(*place, dispatchable(desc.replace(**change)), contents)
@@ -156,7 +171,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(("offset", "alignment"), [(4, 0), (8, 0), (16, 32)])
     def test_an_offset_that_is_not_aligned_costs_the_directml_device_only(self, place, offset, alignment):
-        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        desc, tensors = example_descriptor(load_spec("GATHER").corrected, "2")
         tensor = dataclasses.replace(desc.tensors["InputTensor"], guaranteed_base_offset_alignment=alignment)
         for _ in range(2):
             with pytest.raises(BindingRefused, match="DirectML refused a binding"):
@@ -177,11 +192,8 @@ def laid_out(desc, tensors, source):
 
     Along a dimension with stride 0, the values are those of its first position.
     """
-    members, values, offsets = {}, {}, {}
-    for name, attribute in desc.members().items():
-        if name not in desc.tensors:
-            continue
-        tensor = desc.tensors[name]
+    laid, values, offsets = {}, {}, {}
+    for name, tensor in desc.tensors.items():
         if source.random() < 0.7:
             # the last dimension of indices may hold a tuple, whose coordinates have limits of their own; and an element
             # that is written at two indices has no documented value
@@ -193,7 +205,7 @@ def laid_out(desc, tensors, source):
             repeated = []
         alignment = source.choice([0, 16, 32, 256])
         total = tensor.minimum_size_in_bytes + 4 * source.choice([0, 0, 1, 17])
-        members[attribute] = dataclasses.replace(
+        laid[name] = dataclasses.replace(
             tensor, total_tensor_size_in_bytes=total, guaranteed_base_offset_alignment=alignment
         )
         offsets[name] = max(alignment, 16) * source.choice([0, 1, 2, 3, 16])
@@ -203,7 +215,7 @@ def laid_out(desc, tensors, source):
                 bits = np.broadcast_to(bits.take([0], dimension), tensor.sizes)
             codes = array(tensor.data_type.bits_code, bits.ravel().tolist())
             values[name] = Tensor(tensor.data_type, tensor.sizes, codes)
-    return desc.replace(**members), values, offsets
+    return desc.with_tensors(laid), values, offsets
 
 
 def drawn_strides(tensor, source, broadcast):

@@ -292,7 +292,7 @@ class TestRepeat:
         """A probe is repeated like a case."""
         stub(tmp_path, "if self.count % 3 == 0: raise RuntimeError('lost')")
 
-        globs = ("--filter", "*/example.*", "--filter", "probe/*")
+        globs = ("--filter", "gather*/example.*", "--filter", "probe/*")
         _, out, _ = validate("--in-process", "--provider", "stub:make", "--repeat", "3", "--json", *globs)
 
         document = json.loads(out)

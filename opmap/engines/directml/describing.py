@@ -15,6 +15,9 @@ from .dispatchable import BufferTensor, Dispatchable, Member
 from .dispatching import FILL, Bytes
 from .structs import DML_TENSOR_FLAG_OWNED_BY_DML
 
+GAP = 0x5A
+"""A byte of an input that belongs to no element. Not FILL: an element that was read there is no element that was not written."""
+
 
 def dispatchable(desc: OperatorDesc) -> Dispatchable:
     """Returns a descriptor as data, its members in the order of the spec's fields. The descriptor may break rules."""
@@ -52,11 +55,11 @@ def _buffer_tensor(tensor: TensorDesc) -> BufferTensor:
 
 
 def to_memory(desc: TensorDesc, tensor: Tensor) -> Bytes:
-    """Returns the TotalTensorSizeInBytes of a tensor with these elements. Memory that holds no element is FILL.
+    """Returns the TotalTensorSizeInBytes of a tensor with these elements. Memory that holds no element is GAP.
 
     Of several elements at one address (a stride of 0), the last one stays.
     """
-    memory = np.full(max(total_size(desc), desc.minimum_size_in_bytes), FILL, np.uint8)
+    memory = np.full(max(total_size(desc), desc.minimum_size_in_bytes), GAP, np.uint8)
     elements = np.frombuffer(tensor.memory, _unsigned(desc))
     _slots(desc, memory)[_addresses(desc)] = elements
     return memory[: total_size(desc)]

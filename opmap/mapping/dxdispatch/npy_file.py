@@ -6,7 +6,7 @@ import io
 import warnings
 
 from ...errors import InputError
-from ...tensors import DataType
+from ...tensors import DIRECTML_TYPES, DataType
 
 
 def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
@@ -30,7 +30,7 @@ def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
         problem = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"must be a .npy file: {problem}", path=path) from None
     dtype, rest = values.dtype, len(raw) - stream.tell()
-    file_type = DataType.__members__.get(dtype.name.upper())
+    file_type = next((t for t in DIRECTML_TYPES if t.name == dtype.name.upper()), None)
     if file_type is None:
         raise InputError(f"must be a .npy file of a DirectML data type, got {dtype.name}", path=path)
     if data_type is not None and file_type is not data_type:
