@@ -205,6 +205,8 @@ class Judge:
     def map(self, case: Case) -> MappedModel:
         """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""
         conversion = self.conversion
+        if conversion == "graph" and case.desc.spec().takes_any_index and not _fits_int64(case):
+            conversion = "host"  # a Cast would wrap the index; the host takes the nearest that the type holds
         fits = conversion != "directml" or fits_int32(case)
         return map_descriptor(case.desc, index_conversion=conversion, fits_int32=fits)
 
@@ -274,3 +276,9 @@ def fits_int32(case: Case) -> bool:
     """Returns whether every index of a case fits INT32."""
     tensors = [case.tensors[name] for name in case.desc.index_tensors()]
     return all(t.data_type is DataType.INT32 or (min(t.values) >= -_INT32 and max(t.values) < _INT32) for t in tensors)
+
+
+def _fits_int64(case: Case) -> bool:
+    """Returns whether every index of a case fits INT64."""
+    tensors = [case.tensors[name] for name in case.desc.index_tensors()]
+    return all(t.data_type is not DataType.UINT64 or max(t.values) <= DataType.INT64.limits[1] for t in tensors)

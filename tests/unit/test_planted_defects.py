@@ -4,8 +4,14 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from planted_defects import DEFECTS, Both
+from planted_defects import DEFECTS, Both, Defect
+from tiers import all_cases
 from told_causes import FALSE, RIGHT, UNKNOWN, judged
+
+from opmap.cases.case import INDEX_PATHS
+from opmap.engines.providers import OpenProvider
+from opmap.engines.third_party import ThirdPartyProvider
+from opmap.judge.judge import Judge
 
 told = cache(judged)
 
@@ -19,6 +25,14 @@ NAMED = (
     *("negative_as_last", "from_16", "rank_8_crash", "cache_by_size", "row_and_negative", "lanes_and_crash"),
 )
 """The defects of which everything is told, and true."""
+
+
+def test_without_a_defect():
+    """A right backend passes every case of `smoke`, also one with indices that INT64 does not hold."""
+    judge = Judge(OpenProvider("right", None, None, ThirdPartyProvider(Defect(), "right")))
+    records = [judge(case) for case in all_cases("smoke") if case.variant in INDEX_PATHS.values()]
+    assert [] == [(record.case, record.message) for record in records if not record.good]
+    assert len(records) > 400
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in DEFECTS])
