@@ -29,7 +29,7 @@ NAMED = (
 
 def test_without_a_defect():
     """A right backend passes every case of `smoke`, also one with indices that INT64 does not hold."""
-    judge = Judge(OpenProvider("right", None, None, ThirdPartyProvider(Defect(), "right")))
+    judge = Judge(OpenProvider("planted", None, None, ThirdPartyProvider(Defect(), "planted")))
     records = [judge(case) for case in all_cases("smoke") if case.variant in INDEX_PATHS.values()]
     assert [] == [(record.case, record.message) for record in records if not record.good]
     assert len(records) > 400
