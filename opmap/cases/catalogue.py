@@ -122,7 +122,8 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
     """
     example = spec.example(id).parsed()
     descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes) for n, t in example.tensors.items()}
-    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **implied(spec, descs, example.fields)})
+    numbers = implied(spec, descs, spec.numbers_of(example))
+    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **numbers})
     tensors = {n: Tensor.from_values(descs[n].data_type, t.sizes, t.values) for n, t in example.tensors.items()}
     return desc, tensors
 

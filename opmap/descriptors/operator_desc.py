@@ -131,6 +131,11 @@ class OperatorDesc:
         fields = (field for field in self.spec().fields if not field.is_tensor)
         return {field.name: getattr(self, self.members()[field.name]) for field in fields}
 
+    @property
+    def named_numbers(self) -> dict[str, Any]:
+        """The same members as they are shown: an enumeration by its name."""
+        return {name: self.spec().field(name).shown(number) for name, number in self.numbers.items()}
+
     @cached_property
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's names."""
@@ -180,7 +185,7 @@ class OperatorDesc:
     def environment(self) -> dict[str, Any]:
         """Returns the values that formulas may use, by their names in formulas."""
         counts = {f"{name}.Count": count for name, count in self.own_spec.counts.items()}
-        return environment(self.tensors, self.numbers) | counts
+        return environment(self.spec(), self.tensors, self.numbers) | counts
 
     # --- rules ---
 
@@ -217,11 +222,12 @@ class OperatorDesc:
         for field in self.spec().fields:
             if field.name in self.numbers:
                 low, high = field.limits
+                wanted = " or ".join(field.names) or f"{low} to {high}"
                 value = self.numbers[field.name]
                 for i, n in enumerate(value if field.is_array else (value,)):
                     if not low <= n <= high:
                         subject = f"{field.name}[{i}]" if field.is_array else field.name
-                        yield Violation("TENSOR.C2", subject, f"{low} to {high}", shown(n))
+                        yield Violation("TENSOR.C2", subject, wanted, shown(n))
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
         """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
@@ -400,9 +406,9 @@ def results_of(desc: OperatorDesc) -> dict[Any, Any]:
     return {}
 
 
-def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that formulas may use: those of `field_values`, and `.DataType` of tensors."""
-    names = field_values(numbers, {name: tensor.sizes for name, tensor in tensors.items()})
+def environment(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values that formulas may use: those of `field_values`, `.DataType` of tensors, names of enumerations."""
+    names = field_values(numbers, {name: tensor.sizes for name, tensor in tensors.items()}) | spec.constants
     return names | {f"{name}.DataType": tensor.data_type.name for name, tensor in tensors.items()}
 
 
@@ -417,7 +423,7 @@ def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str,
     missing = {name: formula for name, formula in spec.implied.items() if name not in numbers}
     if not missing:
         return dict(numbers)
-    names = environment(tensors, numbers)
+    names = environment(spec, tensors, numbers)
     return {**numbers, **{name: evaluate(formula, names) for name, formula in missing.items()}}
 
 
@@ -431,7 +437,7 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
     first = tensors.get(spec.data_tensors[0]) or next(iter(tensors.values()))
     whole = dict(tensors)
     for name in (n for n in spec.field_names("input", "output") if n not in tensors):
-        value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(whole, numbers))
+        value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(spec, whole, numbers))
         sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
         if sizes is None:
             raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")

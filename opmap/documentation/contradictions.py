@@ -174,7 +174,7 @@ class _Run:
         self.spec, self.example, self.parsed = written_out(spec, parsed.tensors), example, parsed
         self.shipped = written_out(load_spec(spec.name), parsed.tensors)
         self.corrected = written_out(load_spec(spec.name).corrected, parsed.tensors)
-        self.fields: dict[str, Any] = dict(parsed.fields)
+        self.fields: dict[str, Any] = self.shipped.numbers_of(parsed)
         if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.field_names("uint")} | self.fields
         else:

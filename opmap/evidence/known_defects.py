@@ -14,6 +14,7 @@ from ..cases.selection import find_case
 from ..engines.sessions import DIRECTML
 from ..known import Defect
 from .reproducers.dry_run import expected_steps
+from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.reproducer import program
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
@@ -79,9 +80,18 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
 
 
 def reproducer(defect: Defect) -> str:
-    """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
+    """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime.
+
+    ONNX has no strides: of a case with strides, the program writes the files for DxDispatch.
+    """
     title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
-    return program(expected_steps(find_item(defect.reproducer)), title=title, provider=DIRECTML)
+    item = find_item(defect.reproducer)
+    if isinstance(item, Case) and item.layout:
+        files = dxdispatch_files(item, item.inputs)
+        words = f"Writes the files of `dxdispatch {next(iter(files))}`, and the output that is right."
+        writing = "for name, content in FILES.items():\n    pathlib.Path(name).write_bytes(content)\n"
+        return f'"""{title}\n\n{words}\n"""\n\nimport pathlib\n\nFILES = {files!r}\n{writing}'
+    return program(expected_steps(item), title=title, provider=DIRECTML)
 
 
 def find_item(id: str) -> Case | ContractProbe:

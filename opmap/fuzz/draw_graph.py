@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import Any
 
 import msgspec
 
@@ -172,7 +173,7 @@ class _GraphDrawing:
         lowering = operator.expressed(desc)
         if lowering is None:
             raise Invalid(operator.name)
-        node = Node(op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict(lowering.attributes))
+        node = Node(op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict[str, Any](lowering.attributes))
         inputs: list[Value] = []
         for field, sizes in lowering.shapes.items():
             data_type = self.data_type

@@ -202,11 +202,19 @@ class _Writer:
         return name
 
     def _node(
-        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Mapping[str, int]
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        name: str,
+        attributes: Mapping[str, int | str],
     ) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):
-            node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
+            if isinstance(value, str):
+                node.attribute.add(name=key, type=onnx.AttributeProto.STRING, s=value.encode())
+            else:
+                node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
 
     def _substituted(self, kind: str, detail: str) -> None:
         self.substitutions.append(Substitution(kind, detail))

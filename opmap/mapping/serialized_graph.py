@@ -10,7 +10,7 @@ External/DirectMLHelpers/ of https://github.com/microsoft/onnxruntime.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from ..descriptors import OperatorDesc, TensorDesc
 from ..errors import InputError, printable
 from ..limits import MAX_TENSORS
 from ..operators import OPERATORS
-from ..spec import tensor_rules
+from ..spec import all_specs, tensor_rules
 from ..tensors import DIRECTML_TYPES, Tensor
 from . import MappedModel
 from .flatbuffer import CheckedTable, root_table
@@ -245,6 +245,17 @@ def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
     return TensorDesc(data_types[tensor.data_type], tensor.sizes, tensor.strides, tensor.total_size_in_bytes)
 
 
+def _nodes(graph: SerializedGraph, operator: str) -> Iterator[OperatorNode]:
+    """Gives the nodes of an operator. One of an older operator that is equivalent is given as one of the newer operator."""
+    newer = {spec.older.operator: spec for spec in all_specs() if spec.older}
+    for node in graph.operators:
+        spec = newer.get(node.type)
+        if spec and spec.older:
+            node = replace(node, type=spec.operator, attributes={**node.attributes, **spec.older.set})
+        if node.type == operator:
+            yield node
+
+
 def compare(
     graphs: Sequence[SerializedGraph],
     lowered_as: OperatorDesc,
@@ -262,7 +273,7 @@ def compare(
     a constant. `external` are the contents of the files beside the graph, by their names without `.bin`.
     """
     operator = f"{_OPERATOR}{lowered_as.operator}"
-    nodes = [(graph, node) for graph in graphs for node in graph.operators if node.type == operator]
+    nodes = [(graph, node) for graph in graphs for node in _nodes(graph, operator)]
     if not nodes:
         types = dict.fromkeys(node.type for graph in graphs for node in graph.operators)
         return [f"operator must be {operator}, got {_shown(', '.join(types)) or 'none'}"]
@@ -280,7 +291,7 @@ def descriptor_class(graphs: Sequence[SerializedGraph], mapped: MappedModel) -> 
     """
 
     def all_are(wanted: OperatorDesc) -> bool:
-        nodes = [node for graph in graphs for node in graph.operators if node.type == f"{_OPERATOR}{wanted.operator}"]
+        nodes = [node for graph in graphs for node in _nodes(graph, f"{_OPERATOR}{wanted.operator}")]
         return bool(nodes) and not any(_desc_differences(node, wanted) for node in nodes)
 
     if all_are(mapped.desc):

@@ -45,7 +45,7 @@ class Lowering:
     """
 
     op_type: str
-    attributes: Mapping[str, int]
+    attributes: Mapping[str, int | str]
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
@@ -81,6 +81,7 @@ class Operator:
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 and no tensors of the descriptor, by
       their positions.
+    - `modes`: the attributes of the node that are words, with the words that the operator expresses.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes; the constant inputs are among the attributes. `emit` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
@@ -97,6 +98,7 @@ class Operator:
     not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
     newest_opset: int | None = None
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
+    modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     emit: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 

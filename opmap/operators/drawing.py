@@ -71,7 +71,7 @@ class Rules:
     """The statements of a spec's rules, sorted by what solves them."""
 
     def __init__(self, spec: Spec) -> None:
-        self.operator = spec.operator
+        self.operator, self.constants = spec.operator, spec.constants
         texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
         parsed = [statements_of(text, spec.counts) for text in texts]
         self.numbers = {field.name: field for field in spec.fields if not field.is_tensor}
@@ -148,7 +148,7 @@ class _Draft:
 
     def environment(self) -> dict[str, Any]:
         """Returns what is known, by the names that formulas use."""
-        return field_values(self.numbers, self.sizes)
+        return field_values(self.numbers, self.sizes) | self.rules.constants
 
     def put(self, unknown: Unknown, size: object) -> None:
         """Replaces an unknown size by a number, or by another unknown size."""

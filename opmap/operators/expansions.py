@@ -21,3 +21,8 @@ def around_axis(desc: OperatorDesc) -> Expansion:
     """Returns the expansion in which `before` and `after` stand for the coordinates before and after the axis."""
     names = tuple(COORDINATES[: desc.output.dimension_count - 1])
     return Expansion(rest={}, series={"before": names[: desc.axis], "after": names[desc.axis :]})
+
+
+def none(desc: OperatorDesc) -> Expansion:
+    """Returns the expansion of pseudocode whose coordinates all have names."""
+    return Expansion(rest={})

@@ -291,8 +291,8 @@ def _build() -> type[Build]:
         def repeat(self, value: Token) -> Repeat:
             return Repeat(int(value))
 
-        def example(self, *entries: tuple[str, int | tuple[int, ...] | ExampleTensor] | Line | None) -> Example:
-            fields: dict[str, int | tuple[int, ...]] = {}
+        def example(self, *entries: tuple[str, int | str | tuple[int, ...] | ExampleTensor] | Line | None) -> Example:
+            fields: dict[str, int | str | tuple[int, ...]] = {}
             tensors: dict[str, ExampleTensor] = {}
             expansion = None
             for entry in entries:
@@ -308,7 +308,9 @@ def _build() -> type[Build]:
                     fields[name] = value
             return Example(fields, tensors, expansion)
 
-        def field(self, name: Token, value: Token) -> tuple[str, int]:
+        def field(self, name: Token, value: Token) -> tuple[str, int | str]:
+            if value.type == "LABEL":
+                return str(name), str(value)
             if not str(value).isdigit():
                 raise PseudocodeError(f"{name} must be a whole number, got {value}", offset=value.start_pos)
             return str(name), int(value)

@@ -433,9 +433,12 @@ class ExampleTensor:
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example: its number fields and tensors by name, and the expanded line if one is printed."""
+    """A worked example: its number fields and tensors by name, and the expanded line if one is printed.
 
-    fields: dict[str, int | tuple[int, ...]]
+    A field of an enumeration has the name that is printed.
+    """
+
+    fields: dict[str, int | str | tuple[int, ...]]
     tensors: dict[str, ExampleTensor]
     expansion: Line | None = None
 

@@ -80,6 +80,7 @@ FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1)}
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
 
+    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on. Formulas know each name as its number.
     `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
     random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
     lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
@@ -89,6 +90,8 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     name: str
     kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints"]
     short: str = ""
+    enumeration: str = ""
+    names: tuple[str, ...] = ()
     unused_draws: int = 0
     values: str = ""
     elements: int = 0
@@ -111,7 +114,17 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @property
     def limits(self) -> tuple[int, int]:
         """The least and the highest value of the field, or of each number of an array."""
+        if self.names:
+            return 0, len(self.names) - 1
         return FIELD_LIMITS[self.kind.removesuffix("s")]
+
+    def number(self, name: str) -> int:
+        """Returns the number of an enumeration's name, which may have the prefix. Raises ValueError if there is no such name."""
+        return self.names.index(name.removeprefix(f"{self.enumeration}_"))
+
+    def shown(self, number: object) -> object:
+        """Returns the name of an enumeration's number; any other value as it is."""
+        return self.names[number] if self.names and isinstance(number, int) and number < len(self.names) else number
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -231,6 +244,14 @@ class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
+class Older(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An older operator that is equivalent if some fields, which it lacks, have these values; and the line on the page."""
+
+    operator: str
+    line: int
+    set: dict[str, int]
+
+
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The reference page of one operator.
 
@@ -251,6 +272,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     examples: tuple[SpecExample, ...]
     errata: tuple[Erratum, ...] = ()
     clamped_reads: Promise | None = None
+    older: Older | None = None
     world: tuple[int, int] = (4, 3)
 
     @property
@@ -267,6 +289,19 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def attributes(self) -> dict[str, str]:
         """The struct's members in their order -> their names in Python: `IndexDimensions` -> `index_dimensions`."""
         return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in self.fields}
+
+    @cached_property
+    def constants(self) -> dict[str, int]:
+        """The names of the enumerations -> their numbers."""
+        return {name: number for field in self.fields for number, name in enumerate(field.names)}
+
+    def numbers_of(self, example: Example) -> dict[str, int | str | tuple[int, ...]]:
+        """Returns the number fields of an example, an enumeration as its number. An unknown name stays."""
+        names = {f"{field.enumeration}_{name}": n for field in self.fields for n, name in enumerate(field.names)}
+        names |= self.constants
+        return {
+            name: names.get(value, value) if isinstance(value, str) else value for name, value in example.fields.items()
+        }
 
     @cached_property
     def short_names(self) -> dict[str, str]:

@@ -103,23 +103,35 @@ class Defect(Runtime):
         return self.picked(chosen, data, updates)
 
     def Split(self, data, split, axis=0):
-        parts = np.split(places(data), np.cumsum(split)[:-1], axis)
-        return [self.picked(part, data) for part in parts]
+        """Has the defect in its first output: a condition is about that one."""
+        first, *others = np.split(places(data), np.cumsum(split)[:-1], axis)
+        return [self.picked(first, data), *(data.reshape(-1)[part] for part in others)]
+
+    def DepthToSpace(self, data, blocksize, mode=b"DCR"):
+        n, c, h, w = data.shape
+        crd, inner = mode == b"CRD", c // blocksize**2
+        split = places(data).reshape(n, *((inner, blocksize, blocksize) if crd else (blocksize, blocksize, inner)), h, w)
+        moved = split.transpose((0, 1, 4, 2, 5, 3) if crd else (0, 3, 4, 1, 5, 2))
+        return self.picked(moved.reshape(n, inner, h * blocksize, w * blocksize), data)
+
+    def SpaceToDepth(self, data, blocksize):
+        n, c, h, w = data.shape
+        split = places(data).reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+        moved = split.transpose(0, 3, 5, 1, 2, 4)
+        return self.picked(moved.reshape(n, -1, h // blocksize, w // blocksize), data)
 
     def Concat(self, *tensors, axis):
-        starts = np.cumsum([0, *(tensor.size for tensor in tensors)])
-        chosen = [start + places(tensor) for start, tensor in zip(starts, tensors, strict=False)]
-        return self.picked(np.concatenate(chosen, axis), *tensors)
+        return self.written(np.concatenate(tensors, axis))
 
     def Where(self, condition, a, b):
-        return self.picked(np.where(condition, places(a), a.size + places(b)), a, b)
+        return self.written(np.where(condition, a, b))
 
     def OneHot(self, indices, depth, values, axis=-1):
         indices = np.expand_dims(indices.astype(object), axis)
         shape = [1] * indices.ndim
         shape[axis] = -1
         place = np.arange(int(depth.reshape(-1)[0])).reshape(shape)
-        return self.picked((place == np.where(indices < 0, indices + place.size, indices)).astype(np.int64), values)
+        return self.written(values[(place == np.where(indices < 0, indices + place.size, indices)).astype(np.int64)])
 
     def ReverseSequence(self, data, lengths, batch_axis=1, time_axis=0):
         chosen = places(data)
@@ -132,6 +144,13 @@ class Defect(Runtime):
         """Returns these elements of all tensors, one after the other, as one Gather."""
         flat = np.concatenate([tensor.reshape(-1) for tensor in tensors])
         return self.gathered(self.node.op_type, flat, chosen, 0, 0, lambda data, indices: data[indices])
+
+    def written(self, right):
+        """Returns the output of a node that reads nothing by addresses: only defects of the output are in it."""
+        parts, self.parts = self.parts, [part for part in self.parts if type(part).output is not Defect.output]
+        output = self.picked(places(right), right)
+        self.parts = parts
+        return output
 
     def gathered(self, op, data, indices, axis, batches, gather):
         from_node = any(name in node.output for node in self.graph.node for name in self.node.input[1:2])

@@ -13,7 +13,7 @@ import numpy as np
 from opmap.descriptors import TensorDesc
 from opmap.engines import worker_main
 from opmap.engines.direct import DEBUG_LAYER
-from opmap.engines.directml.describing import from_memory, to_memory
+from opmap.engines.directml.describing import GAP, from_memory, to_memory
 from opmap.engines.directml.dispatching import FILL, GUARD
 from opmap.engines.directml.hresults import BindingRefused, CallFailed
 from opmap.engines.machine.facts import Fact
@@ -91,7 +91,7 @@ class Pretender(Performer):
         start = 0 if self.trouble == "offset" else step.offsets.get(name, 0)
         end = start + len(memory)
         region = np.full(step.offsets.get(name, 0) + len(memory) + GUARD, FILL, np.uint8)
-        region[start:end] = memory
+        region[start:end] = np.where(memory == GAP, FILL, memory) if not desc.output.packed else memory
         if self.trouble == "gap":
             region[end] = 0
         return name, region

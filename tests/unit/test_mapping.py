@@ -35,7 +35,9 @@ def directml(model):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type in ("OneHot", "ReverseSequence"):
-        output = pad(shapes[node.output[0]], 4)
+        output = shapes[node.output[0]]
+        if node.op_type == "ReverseSequence":
+            output = pad(output, 4)
         axis = (
             attributes["axis" if node.op_type == "OneHot" else "time_axis"] + len(output) - len(shapes[node.output[0]])
         )
@@ -52,6 +54,7 @@ def directml(model):
     rank, index_rank = len(shapes[names[0]]), len(shapes[names[1]])
     match node.op_type:
         case "Where":
+            tensors = [TensorDesc(t.data_type, pad(t.sizes, max(count, 4))) for t in tensors]
             return "ELEMENT_WISE_IF", (TensorDesc(DataType.UINT8, tensors[0].sizes), *tensors[1:])
         case "Gather":
             return "GATHER", (*tensors, attributes["axis"] + count - rank, index_rank)

@@ -326,6 +326,6 @@ def _witnesses(spec, erratum):
                 tensors["IndicesTensor"] = TensorDesc(DataType.INT64, indices)
                 members = {**tensors, **dict(zip(fields, numbers, strict=True))}
                 desc = OPERATORS[spec.name].descriptor.from_members(members)
-                names = environment(desc.tensors, desc.numbers)
+                names = environment(desc.spec(), desc.tensors, desc.numbers)
                 if check(printed, names) is None and check(corrected, names) is not None:
                     yield desc

@@ -13,7 +13,7 @@ import onnx
 from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names
 from ...limits import MAX_ELEMENTS
-from ...operators import OPERATORS, emitted
+from ...operators import OPERATORS, Operator, emitted
 from ...tensors import DataType
 from .reading import GivenModel, nodes_of, subgraphs
 
@@ -114,7 +114,9 @@ def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None
     tensors, _ = _inputs(node)
     counts = spec.with_counts({name: max(len(tensors), len(node.output)) for name in spec.arrays})
     inputs, outputs = len(counts.field_names("input")), len(counts.field_names("output"))
-    wrong = [a.name for a in node.attribute if a.ref_attr_name or not (_is_number(a) or _is_default(node.op_type, a))]
+    known = (a for a in node.attribute if _is_number(a) or _is_default(node.op_type, a) or _mode(operator, a))
+    taken = {a.name for a in known if not a.ref_attr_name}
+    wrong = [a.name for a in node.attribute if a.name not in taken]
     if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
         wanted = f"{inputs} to {inputs + len(further)}" if further else str(inputs)
         plural = "" if outputs == 1 else "s"
@@ -139,6 +141,12 @@ def _is_number(attribute: onnx.AttributeProto) -> bool:
     return attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
 
 
+def _mode(operator: Operator, attribute: onnx.AttributeProto) -> str | None:
+    """Returns the word of an attribute if the operator expresses it."""
+    words = operator.modes.get(attribute.name, ())
+    return next((word for word in words if attribute.type == attribute.STRING and attribute.s == word.encode()), None)
+
+
 def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
     """Returns whether an attribute of an operator has its default value, as `reduction` has with \"none\"."""
     declared = onnx.defs.get_schema(op_type).attributes.get(attribute.name)
@@ -154,6 +162,8 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
     attributes = {a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)}
+    operator_of_node = OPERATORS[OPERATOR_NODES[node.op_type]]
+    attributes |= {a.name: word for a in node.attribute if (word := _mode(operator_of_node, a))}
     tensors, constants = _inputs(node)
     return GivenNode(label, operator, node.op_type, tensors, list(node.output), attributes, constants=constants)
 

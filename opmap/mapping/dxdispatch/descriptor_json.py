@@ -9,6 +9,7 @@ import msgspec
 from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names, shown
 from ...limits import MAX_SIZES, MAX_TENSORS
+from ...spec import Field
 from ...tensors import DIRECTML_TYPES, DataType
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 
@@ -41,9 +42,18 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
         elif field.is_array:
             value.check_count(MAX_SIZES, "numbers")
             members[field.name] = tuple(number.number(*field.limits) for number in value.elements())
+        elif field.names:
+            members[field.name] = _enumeration(field, value)
         else:
             members[field.name] = value.number(*field.limits)
     return cls.from_members(members)
+
+
+def _enumeration(field: Field, value: JsonValue) -> int:
+    try:
+        return field.number(value.string().upper())
+    except ValueError:
+        raise InputError(f"must be {' or '.join(field.names)}, got {shown(value.value)}", path=value.path) from None
 
 
 def _tensor_desc(value: JsonValue) -> TensorDesc:
@@ -89,6 +99,7 @@ class DescJson(TypedDict):
 def desc_json(desc: OperatorDesc) -> DescJson:
     """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
     fields = {name: _member_json(getattr(desc, attribute)) for name, attribute in desc.members().items()}
+    fields |= {name: number for name, number in desc.named_numbers.items() if isinstance(number, str)}
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 
 
