@@ -137,8 +137,7 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
         break
     if expansion.tuples:
         features["tuple_size"] = max(expansion.tuples.values())
-    if "batch" in expansion.series:
-        features["batch_dimensions"] = len(expansion.series["batch"])
+        features["batch_dimensions"] = len(expansion.series.get("batch", ()))
     return features
 
 

@@ -226,9 +226,7 @@ def _chosen_numbers() -> Mapping[str, Mapping[str, tuple[int, ...]]]:
 
 def dimension_counts(operator: str) -> tuple[int, int]:
     """Returns the lowest and highest dimension count that the highest feature level supports."""
-    descriptor = OPERATORS[operator].descriptor
-    counts: tuple[int, int] = descriptor.spec().support[0].tensors[descriptor.data_tensors()[0]].dimension_counts
-    return counts
+    return OPERATORS[operator].dimension_counts
 
 
 def _supported(operator: str, names: Sequence[str]) -> tuple[DataType, ...]:

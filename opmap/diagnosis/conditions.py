@@ -180,7 +180,10 @@ def _of_numbers(name: str, values: list[int]) -> list[Comparison]:
     low, high = values[0], values[-1]
     if low < 0:
         return []
-    comparisons = [*([at_least(name, low)] if low else []), at_most(name, high)]  # "at least 0" says only that there is one
+    comparisons = [
+        *([at_least(name, low)] if low else []),
+        at_most(name, high),
+    ]  # "at least 0" says only that there is one
     if low == high:
         return [*comparisons, Comparison(name, "==", low)]
     step = reduce(gcd, (v - low for v in values))

@@ -202,6 +202,7 @@ class _Reader:
         return _LABEL.match(below) is not None or _CONTINUATION.match(below) is None
 
     def _paragraph(self, block: Block) -> None:
+        self._wordings(block, formulas_only=True)
         last_line = block.text.rsplit("\n", 1)[-1]
         if not self.has_headings and last_line.strip() and len(last_line) < _SHORT:
             self.title = replace(block, text=last_line)  # plain text has no headings: any short line may be a title
@@ -334,10 +335,11 @@ class _Reader:
         lacks_numbers = not example.fields or {*self.shipped.short_names} - {*example.fields}
         return bool(lacks_numbers) and not any({name, array_of(name)} & outputs for name in example.tensors)
 
-    def _wordings(self, block: Block) -> None:
-        """Reads the rules that a block of code states in the words of an erratum, not as a formula."""
+    def _wordings(self, block: Block, *, formulas_only: bool = False) -> None:
+        """Reads the rules that a block states in the words of an erratum: all of them, or those that give a tensor its sizes."""
+        rules = {rule.id for rule in self.shipped.rules if not formulas_only or ".Sizes = {" in rule.check}
         for erratum in self.shipped.errata:
-            if erratum.sentence is None or erratum.subject not in {rule.id for rule in self.shipped.rules}:
+            if erratum.sentence is None or erratum.subject not in rules:
                 continue
             for line, text in enumerate(block.text.split("\n"), block.line):
                 for spec, wording in (

@@ -26,7 +26,7 @@ class _Word:
     end: int
 
 
-_WORD = re.compile(r"<[A-Za-z/][^<>]*>|([*`]{0,3})(\w+(?:\.\w+)*|[^\w\s*`\\])\1")
+_WORD = re.compile(r"<[A-Za-z/][^<>]*>|([*`]{0,3})(\w+(?:\.\w+)*|(?<=\s)\*(?=\s)|[^\w\s*`\\])\1")
 _MARKS = re.compile(r"[*`]")
 
 

@@ -173,7 +173,9 @@ class _GraphDrawing:
         lowering = operator.expressed(desc)
         if lowering is None:
             raise Invalid(operator.name)
-        node = Node(op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict[str, Any](lowering.attributes))
+        node = Node(
+            op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict[str, Any](lowering.attributes)
+        )
         inputs: list[Value] = []
         for field, sizes in lowering.shapes.items():
             data_type = self.data_type

@@ -126,6 +126,11 @@ class Operator:
         """The ONNX operators that the DirectML EP turns into this operator."""
         return (self.onnx_operator, *self.older_operators) if self.onnx_operator else ()
 
+    @property
+    def dimension_counts(self) -> tuple[int, int]:
+        """The lowest and the highest dimension count of the operator's tensors at the highest feature level."""
+        return next(iter(self.descriptor.spec().support[0].tensors.values())).dimension_counts
+
     @cached_property
     def _rules(self) -> Callable[..., drawing.Rules]:
         """Gives the rules for arrays of so many tensors, in the order of `arrays`."""
@@ -135,13 +140,16 @@ class Operator:
     def draw(
         self, source: RandomSource, dimension_count: int, max_elements: int, sizes: drawing.Sizes = draw_sizes
     ) -> OperatorDesc:
-        """Returns a random valid descriptor of this dimension count; every valid descriptor has a chance.
+        """Returns a random valid descriptor of this dimension count, or the nearest that the page allows.
+
+        Every valid descriptor has a chance.
 
         No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes that
         no rule gives. The caller sets the data types.
         """
-        counts = drawing.draw_counts(self.descriptor.spec(), source, max_elements)
-        outline = drawing.draw(self._rules(*counts), source, dimension_count, max_elements, sizes)
+        counts, (low, high) = drawing.draw_counts(self.descriptor.spec(), source, max_elements), self.dimension_counts
+        count = min(max(dimension_count, low), high)
+        outline = drawing.draw(self._rules(*counts), source, count, max_elements, sizes)
         return complete_sizes(self.descriptor, *outline)
 
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
@@ -158,8 +166,7 @@ class Operator:
 
     def samples(self) -> Iterator[OperatorDesc]:
         """Gives a few small descriptors of each dimension count; they are always the same."""
-        first = self.descriptor.spec().support[0].tensors
-        low, high = next(iter(first.values())).dimension_counts
+        low, high = self.dimension_counts
         for count in range(low, high + 1):
             drawn = (self.draw(SeededSource(seed), count, SAMPLE_ELEMENTS) for seed in range(SAMPLES))
             yield from dict.fromkeys(drawn)

@@ -310,7 +310,7 @@ class _Draft:
         names = self.environment()
         try:
             return any(check(text, names) for text in self.rules.others if name in text)
-        except PseudocodeError:  # another value is not known yet
+        except (PseudocodeError, TypeError):  # another value is not known yet
             return False
 
     def finished(self) -> Outline | None:
@@ -400,6 +400,8 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
         return False
     if not field.is_array:
         draft.numbers[name] = _number(source, *ends)
+        if draft.broken(name):  # such as a size of blocks that does not divide the tensor's size
+            draft.numbers[name] = ends[0]
         for _ in range(field.unused_draws):
             source.integer(0, 0)
         return True

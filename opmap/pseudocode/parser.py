@@ -309,7 +309,7 @@ def _build() -> type[Build]:
             return Example(fields, tensors, expansion)
 
         def field(self, name: Token, value: Token) -> tuple[str, int | str]:
-            if value.type == "LABEL":
+            if value.type == "MEMBER":
                 return str(name), str(value)
             if not str(value).isdigit():
                 raise PseudocodeError(f"{name} must be a whole number, got {value}", offset=value.start_pos)

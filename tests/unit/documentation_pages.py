@@ -27,6 +27,8 @@ ENGLISH = {
     "slice1": "SLICE1",
     "tile": "TILE",
     "reverse_subsequences": "REVERSE_SUBSEQUENCES",
+    "depth_to_space1": "DEPTH_TO_SPACE1",
+    "space_to_depth1": "SPACE_TO_DEPTH1",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

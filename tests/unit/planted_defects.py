@@ -110,7 +110,9 @@ class Defect(Runtime):
     def DepthToSpace(self, data, blocksize, mode=b"DCR"):
         n, c, h, w = data.shape
         crd, inner = mode == b"CRD", c // blocksize**2
-        split = places(data).reshape(n, *((inner, blocksize, blocksize) if crd else (blocksize, blocksize, inner)), h, w)
+        split = places(data).reshape(
+            n, *((inner, blocksize, blocksize) if crd else (blocksize, blocksize, inner)), h, w
+        )
         moved = split.transpose((0, 1, 4, 2, 5, 3) if crd else (0, 3, 4, 1, 5, 2))
         return self.picked(moved.reshape(n, inner, h * blocksize, w * blocksize), data)
 
@@ -505,7 +507,7 @@ class upload_ring(Defect):
         self.used = 0
 
     def applies(self, call):
-        return call.indices.size > 1
+        return call.op.startswith("Gather") and call.indices.size > 1
 
     def indices(self, call, indices):
         left = (2**14 - self.used) // indices.itemsize

@@ -53,7 +53,10 @@ class TestPatch:
     @pytest.mark.parametrize("program", PROGRAMS)
     @pytest.mark.parametrize(
         "name, ends",
-        [*((name, "as it is") for name in PAGES), *(("gather.en-US.md", ends) for ends in ENDS if ends != "as it is")],
+        [
+            *((name, "as it is") for name in PAGES if not name.startswith("depth_to_space1")),
+            *(("gather.en-US.md", ends) for ends in ENDS if ends != "as it is"),
+        ],
     )
     def test_applies(self, name, ends, program, tmp_path, capsysbinary):
         """The patched page has the findings that the text before the diff calls not corrected, and no other."""
@@ -307,7 +310,7 @@ class TestHtml:
     def test_content(self, tmp_path):
         """Every correction with its lines and its reason, of every page."""
         names = []
-        for name in ENGLISH:
+        for name in (name for name in ENGLISH if name != "depth_to_space1"):  # it has nothing to correct
             (tmp_path / f"{name}.md").write_bytes(page(name).encode())
             names.append(str(tmp_path / f"{name}.md"))
         shown = html.unescape(self.page(tmp_path, *names))

@@ -34,6 +34,14 @@ def directml(model):
     if node.op_type in ("Slice", "Tile"):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
+    if node.op_type in ("DepthToSpace", "SpaceToDepth"):
+        ends = [TensorDesc(types[name], shapes[name]) for name in (node.input[0], node.output[0])]
+        order = next((int(a.s == b"CRD") for a in node.attribute if a.name == "mode"), 0)
+        return f"{'DEPTH_TO_SPACE1' if node.op_type[0] == 'D' else 'SPACE_TO_DEPTH1'}", (
+            *ends,
+            attributes["blocksize"],
+            order,
+        )
     if node.op_type in ("OneHot", "ReverseSequence"):
         output = shapes[node.output[0]]
         if node.op_type == "ReverseSequence":

@@ -180,6 +180,8 @@ def truth(name: str, bug: type[Defect], case: Case) -> bool | None:
 
     Of a bug that needs earlier calls, whether it may fail.
     """
+    if not OPERATORS[case.desc.operator].expressed(case.desc):
+        return None  # it never runs
     key = (name, bug.__name__, case.id)
     if key not in _TRUTH:
         fails, applied = alone(bug.__name__, case)

@@ -10,7 +10,7 @@ from functools import cached_property
 from ...descriptors import OperatorDesc
 from ...operators import OPERATORS, Operator, size_classes
 from ...pseudocode import array_of, show
-from ...spec import SpecExample
+from ...spec import SpecExample, tensor_rules
 from ...tensors import DataType
 from ..case import Case, retyped
 from ..covering_arrays import Combination, arrays, combinations, has_arrays
@@ -55,7 +55,14 @@ class Covered:
     def _all_rules(self) -> set[str]:
         """The ids of the operator's rules that a descriptor can break, and of the TENSOR rules that a case can be at."""
         rules = self.definition.descriptor.spec().rules
-        return {rule.id for rule in rules if rule.breaks} | set(tensor_rule_ids(reachable=True))
+        return {rule.id for rule in rules if rule.breaks} | {*self._tensor_rules}
+
+    @property
+    def _tensor_rules(self) -> list[str]:
+        """The ids of the TENSOR rules that a case can be at: if all tensors have four dimensions, none is near one or eight."""
+        low, high = self.definition.dimension_counts
+        ids, (fewest, most) = tensor_rule_ids(reachable=True), tensor_rules().dimension_counts
+        return ids if low == fewest or high == most else [id for id in ids if id != "TENSOR.C1"]
 
     @property
     def pairs(self) -> set[Combination]:
@@ -109,7 +116,7 @@ class Covered:
         lacking = [f"{n} {c}" for n, names in self.parameters.items() for c in names if (n, c) not in self.classes]
         lacking += self._missing_beyond_strength_1(strength) if has_arrays(self.operator) else ["covering arrays"]
         lacking += [f"rule {id}" for id in (r.id for r in spec.rules if r.breaks) if id not in self.rules]
-        lacking += [f"rule {id}" for id in tensor_rule_ids(reachable=True) if id not in self.rules]
+        lacking += [f"rule {id}" for id in self._tensor_rules if id not in self.rules]
         lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
         lacking += [f"field {f.name}" for f in spec.fields if len(self.fields.get(f.name, ())) < 2]
         return lacking
