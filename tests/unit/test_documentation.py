@@ -144,6 +144,13 @@ class TestTheShippedSpecs:
 
 TUPLE = "InputTensor.DimensionCount - indexTupleSize)"
 CORRECTIONS = {
+    "depth_to_space1": [],
+    "space_to_depth1": [
+        (
+            "{ Batch, Channels / (BlockSize * BlockSize), Height * BlockSize, Width * BlockSize }",
+            "{ Batch, Channels * (BlockSize * BlockSize), Height / BlockSize, Width / BlockSize }",
+        )
+    ],
     "gather": [
         ("[0, `IndicesTensor.DimensionCount`)", "[0, `IndicesTensor.DimensionCount`]"),
         (

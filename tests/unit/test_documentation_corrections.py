@@ -310,12 +310,13 @@ class TestHtml:
     def test_content(self, tmp_path):
         """Every correction with its lines and its reason, of every page."""
         names = []
-        for name in (name for name in ENGLISH if name != "depth_to_space1"):  # it has nothing to correct
+        pages = {name: operator for name, operator in ENGLISH.items() if load_spec(operator).errata}
+        for name in pages:
             (tmp_path / f"{name}.md").write_bytes(page(name).encode())
             names.append(str(tmp_path / f"{name}.md"))
         shown = html.unescape(self.page(tmp_path, *names))
 
-        for name, operator in ENGLISH.items():
+        for name, operator in pages.items():
             found = correct_page(page(name), name=name)
             for erratum in (e for e in load_spec(operator).errata if not e.adds_lines):
                 assert f"<h3>{erratum.id}, {erratum.kind}</h3>" in shown and erratum.why in shown

@@ -25,6 +25,9 @@ from opmap.cli import main
 from opmap.documentation import Finding, read_page
 from opmap.errors import InputError
 
+LOST_INPUT = {"depth_to_space1": "without headings, the input of two examples goes to the first one"}
+"""English page -> why opmap does not read it whole without its headings. A known gap."""
+
 MARKDOWN = [name for name in PAGES if name.endswith(".md")]
 
 
@@ -170,7 +173,7 @@ class TestTables:
         text = replaced(page("gather"), (where, f"{where}{sentence}\n"))
         assert [f for f in review_page(text, "x") if f.erratum is None] == []
 
-    @pytest.mark.parametrize("name", [pytest.param(name, marks=gap(name)) for name in ENGLISH])
+    @pytest.mark.parametrize("name", [pytest.param(n, marks=gap(n, COPIED_GAPS | LOST_INPUT)) for n in ENGLISH])
     def test_lost_headings(self, name):
         """Copied text without headings: no table is compared, and each is named once."""
         text = without_headings(page(name))
