@@ -38,7 +38,7 @@ MOST_SOLVED = 4096
 """How many solved drafts are kept."""
 
 NEAR = 4
-"""A number in a long range is mostly from -NEAR to NEAR, else at an end of its range."""
+"""In a long range, a number is mostly from -NEAR to NEAR, else at an end."""
 
 MOST_TENSORS = 40
 """The most tensors that are drawn for an array."""
@@ -147,7 +147,7 @@ class _Draft:
         return other
 
     def environment(self) -> dict[str, Any]:
-        """Returns what is known, by the names that formulas use."""
+        """Returns what is known, by the names in formulas."""
         return field_values(self.numbers, self.sizes) | self.rules.constants
 
     def put(self, unknown: Unknown, size: object) -> None:
@@ -193,7 +193,7 @@ class _Draft:
     def _sides(
         self, statement: FormulaStatement, names: dict[str, Any]
     ) -> tuple[Sequence[Any], Sequence[Any] | None] | None:
-        """Returns two lists of one length that must be equal; None for a definition, which `names` gets.
+        """Returns two equally long lists that must be equal; None for a definition, which `names` gets.
 
         The second list is None if it does not fit the first one.
         """
@@ -276,7 +276,7 @@ class _Draft:
         return draft.solve()
 
     def least(self) -> _Draft:
-        """Returns a copy in which each unknown size is 1, if no formula gives it."""
+        """Returns a copy in which unknown sizes are 1, if no formula gives them."""
         least = self.copy()
         free = {size for tensor in self.rules.free for size in self.unknown(tensor)}
         least.sizes = {name: tuple([1 if s in free else s for s in sizes]) for name, sizes in self.sizes.items()}
@@ -319,7 +319,7 @@ class _Draft:
             return None
         names = self.environment()
         sizes_in_ranges = [name for name in self.rules.ranges if name.endswith(".Sizes")]
-        for name in sizes_in_ranges:  # numbers were taken in their ranges
+        for name in sizes_in_ranges:
             ends = self.range_of(name, _SIZES)
             value = names[name]
             if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
@@ -360,7 +360,7 @@ def _each(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 def draw_counts(spec: Spec, source: RandomSource, most: int) -> list[int]:
-    """Returns random numbers of tensors for the arrays of a spec, at most `most`; mostly few."""
+    """Returns random numbers of tensors for the arrays of a spec, mostly few."""
     kinds = (source.integer(0, 7) for _ in spec.arrays)
     counts = (source.integer(1, 4) if kind < 7 else source.integer(4, MOST_TENSORS) for kind in kinds)
     return [min(count, most) for count in counts]
@@ -400,7 +400,7 @@ def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Size
         return False
     if not field.is_array:
         draft.numbers[name] = _number(source, *ends)
-        if draft.broken(name):  # such as a size of blocks that does not divide the tensor's size
+        if draft.broken(name):
             draft.numbers[name] = ends[0]
         for _ in range(field.unused_draws):
             source.integer(0, 0)
@@ -491,7 +491,7 @@ def _linked(draft: _Draft, tensor: str) -> bool:
 
 
 def world(rules: Rules, dimensions: int, size: int) -> Iterator[Outline]:
-    """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`.
+    """Gives every valid descriptor of up to `dimensions` dimensions and sizes up to `size`.
 
     They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order). Numbers in
     a long range are from -size to size.
