@@ -6,6 +6,7 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from ..pseudocode import (
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, from_bits, plain, to_bits
 from .tensor_desc import TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
@@ -110,8 +111,9 @@ class OperatorDesc:
         return dataclasses.replace(self, **members)
 
     def with_tensors(self, tensors: Mapping[str, TensorDesc]) -> Self:
-        """Returns a copy with some tensors changed, by DirectML's names."""
-        return self.from_members({**self.tensors, **self.numbers, **tensors})
+        """Returns a copy with some tensors changed, by DirectML's names. Scalars get the data types that the rules give."""
+        changed = {**self.tensors, **tensors}
+        return self.from_members({**changed, **typed(self.spec(), changed, self.numbers)})
 
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
@@ -133,8 +135,22 @@ class OperatorDesc:
 
     @property
     def named_numbers(self) -> dict[str, Any]:
-        """The same members as they are shown: an enumeration by its name."""
-        return {name: self.spec().field(name).shown(number) for name, number in self.numbers.items()}
+        """The same members as they are shown: an enumeration by its name, a scalar as a number of its data type."""
+        scalars = {
+            name: plain(from_bits(data_type, [self.numbers[name]])[0]) for name, data_type in self.scalars.items()
+        }
+        return self.spec().named(self.numbers) | scalars
+
+    @cached_property
+    def scalars(self) -> dict[str, DataType]:
+        """The members that are scalars by DirectML's names -> their data types."""
+        names = self.spec().named(self.numbers)
+        return {scalar: DataType[names[field]] for scalar, field in self.spec().scalars.items()}
+
+    @property
+    def scalar_tensors(self) -> dict[str, Tensor]:
+        """The scalars as tensors without dimensions, by DirectML's names."""
+        return {n: Tensor(t, (), array(t.bits_code, [self.numbers[n]])) for n, t in self.scalars.items()}
 
     @cached_property
     def inputs(self) -> dict[str, TensorDesc]:
@@ -228,6 +244,9 @@ class OperatorDesc:
                     if not low <= n <= high:
                         subject = f"{field.name}[{i}]" if field.is_array else field.name
                         yield Violation("TENSOR.C2", subject, wanted, shown(n))
+        for name, data_type in self.scalars.items():
+            if self.numbers[name] >> 8 * data_type.size:
+                yield Violation("TENSOR.C2", name, f"a {data_type.name}", shown(self.numbers[name]))
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
         """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
@@ -345,11 +364,11 @@ class OperatorDesc:
 
         The elements of index tensors are numbers. All other elements are bit patterns.
         """
-        indices = self.index_tensors()
+        indices, given = self.index_tensors(), {**tensors, **self.scalar_tensors}
         return {
-            name: tensors[field].integers if field in indices else tensors[field].bits
+            name: given[field].integers if field in indices else given[field].bits
             for name, field in self.own_spec.pseudocode.tensors.items()
-            if field in tensors
+            if field in given
         }
 
     def interpret(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
@@ -408,7 +427,7 @@ def results_of(desc: OperatorDesc) -> dict[Any, Any]:
 
 def environment(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values that formulas may use: those of `field_values`, `.DataType` of tensors, names of enumerations."""
-    names = field_values(numbers, {name: tensor.sizes for name, tensor in tensors.items()}) | spec.constants
+    names = field_values(spec.named(numbers), {name: tensor.sizes for name, tensor in tensors.items()})
     return names | {f"{name}.DataType": tensor.data_type.name for name, tensor in tensors.items()}
 
 
@@ -420,11 +439,29 @@ def written_out(spec: Spec, tensors: Iterable[str]) -> Spec:
 
 def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the numbers, and those that are missing and that a rule gives."""
-    missing = {name: formula for name, formula in spec.implied.items() if name not in numbers}
-    if not missing:
-        return dict(numbers)
-    names = environment(spec, tensors, numbers)
-    return {**numbers, **{name: evaluate(formula, names) for name, formula in missing.items()}}
+    data_types = {*spec.scalars.values()}
+    missing = {n: formula for n, formula in spec.implied.items() if n not in numbers and n not in data_types}
+    if missing:
+        names = environment(spec, tensors, numbers)
+        numbers = {**numbers, **{name: evaluate(formula, names) for name, formula in missing.items()}}
+    return typed(spec, tensors, numbers)
+
+
+def typed(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no payload.
+
+    As long as the tensor that gives the type is missing, the scalar stays as it is.
+    """
+    numbers, names = dict(numbers), environment(spec, tensors, numbers)
+    for scalar, field in spec.scalars.items():
+        try:
+            name = str(evaluate(spec.implied[field], names))
+        except PseudocodeError:
+            continue
+        numbers[field], data_type = spec.field(field).number(name), DataType[name]
+        (bits,) = to_bits(data_type, from_bits(data_type, [numbers[scalar] & (1 << 8 * data_type.size) - 1]))
+        numbers[scalar] = bits
+    return numbers
 
 
 def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:
@@ -442,7 +479,7 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
         if sizes is None:
             raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
         whole[name] = TensorDesc(first.data_type, sizes)
-    return cls.from_members({**whole, **numbers})
+    return cls.from_members({**whole, **typed(cls.spec(), whole, numbers)})
 
 
 def complete_sizes(

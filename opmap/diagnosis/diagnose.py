@@ -262,8 +262,8 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
     before = run.before(smallest.case)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)
     observed = stability(smallest.case, twin, before, fresh, cause.is_like)
-    if observed.earlier:
-        observed = replace(observed, text=observed.text + in_common(observed.earlier[-1], smallest.case))
+    if len(observed.earlier) == 1:  # of several, no pair has the key of a cache
+        observed = replace(observed, text=observed.text + in_common(observed.earlier[0], smallest.case))
     return Diagnosis(without_calls(run, cause) if observed.kind == "always" else cause, observed)
 
 

@@ -149,7 +149,7 @@ class CaseArrays:
         output: Bits = np.zeros(self.case.desc.output.element_count, f"<u{self.data_type.size}")
         for statement, source in statements:
             if isinstance(statement, Copy):
-                output = self._bits(source).copy()
+                output = np.broadcast_to(self._bits(source), output.shape).copy()
             else:
                 moved = self._bits(source).take(self.element_addresses(statement.source), mode="clip")
                 self._put(output, self.element_addresses(statement.target), moved, statement)
@@ -242,7 +242,8 @@ class CaseArrays:
         return bit_array(self._tensor(name))
 
     def _tensor(self, name: str) -> Tensor:
-        return self.case.tensors[self.case.desc.own_spec.pseudocode.tensors[name]]
+        desc, field = self.case.desc, self.case.desc.own_spec.pseudocode.tensors[name]
+        return desc.scalar_tensors[field] if field in desc.scalars else self.case.tensors[field]
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:

@@ -102,7 +102,9 @@ def _index_types(arrays: CaseArrays) -> Hashable:
 
 
 def _with_address_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
-    """Uses the first run's address."""
+    """Uses the first run's address; if its loops are other ones, all that the first run did, with this run's data."""
+    if first.address.loops != arrays.address.loops:
+        return _fitted(first.with_data(arrays.data).right, arrays.right)
     return arrays.output(arrays.element_addresses(first.address))
 
 

@@ -83,14 +83,20 @@ def _believed(outcome: Outcome) -> PlacementRecord | None:
     return None if asserted and outcome.error is not None else outcome.placement
 
 
+def _beyond(outcome: Outcome) -> str | None:
+    """Returns why an EP that is not DirectML's may refuse a descriptor that the page allows, or None."""
+    return OPERATORS[outcome.case.desc.operator].beyond_onnx(outcome.case.desc)
+
+
 def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
     """Returns verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
     undocumented = any(map(undefined, outcome.inputs.all_expected.values()))
-    if refused and (undocumented or (outcome.case.index_pattern == FAR and not provider.directml)):
-        message = f"an index is out of range, and {provider.name} refused it: {error}"
+    beyond = "an index is out of range" if undocumented or outcome.case.index_pattern == FAR else _beyond(outcome)
+    if refused and beyond and (undocumented or not provider.directml):
+        message = f"{beyond}, and {provider.name} refused it: {error}"
         return {
             "verdict": Verdict.OBSERVED if undocumented else Verdict.UNSUPPORTED,
             "stage": Stage.RUN,

@@ -196,8 +196,12 @@ class _Writer:
         self._node("Reshape", [source, shape], [value], f"{value}.reshape", {})
         self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
 
-    def _constant(self, name: str, values: tuple[int, ...]) -> str:
-        """Adds a list of INT64 as an initializer. Returns its name."""
+    def _constant(self, name: str, values: tuple[int, ...] | Tensor) -> str:
+        """Adds a list of INT64, or a tensor, as an initializer. Returns its name."""
+        if isinstance(values, Tensor):
+            raw, data_type = values.to_bytes(), ELEMENT_TYPES[values.data_type]
+            self.graph.initializer.add(name=name, data_type=data_type, dims=values.sizes, raw_data=raw)
+            return name
         self.graph.initializer.add(name=name, data_type=TensorProto.INT64, dims=[len(values)], int64_data=values)
         return name
 

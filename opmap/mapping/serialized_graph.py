@@ -220,6 +220,9 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
         got = _shown(", ".join(node.attributes)) or "none"
         raise InputError(f"must be {', '.join(numbers)}, got {got}", path=f"{path}.attributes")
     for name, value in node.attributes.items():
+        if value is None and numbers[name].typed_by:
+            members[name] = None  # the value of a scalar is not read
+            continue
         low, high = numbers[name].limits
         is_array = isinstance(value, tuple)
         items = value if isinstance(value, tuple) else (value,)
@@ -330,7 +333,7 @@ def _desc_differences(node: OperatorNode, wanted: OperatorDesc) -> list[str]:
     differences = [
         f"{name} must be {number}, got {got.numbers[name]}"
         for name, number in wanted.numbers.items()
-        if number != got.numbers[name]
+        if got.numbers[name] not in (number, None)
     ]
     for name, tensor in wanted.tensors.items():
         differences += [f"{name}.{text}" for text in _tensor_differences(got.tensors[name], tensor)]

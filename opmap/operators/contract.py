@@ -16,9 +16,9 @@ from typing import Any
 from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
 from ..errors import MappingError
 from ..pseudocode import Expansion
-from ..tensors import DataType
+from ..tensors import DataType, Tensor
 from ..vocabulary import Verdict
-from . import drawing
+from . import drawing, small_scope
 from .drawing import Outline
 from .random_source import RandomSource, SeededSource, draw_sizes
 
@@ -41,7 +41,7 @@ class Lowering:
     `shapes` gives the ONNX shape of each tensor that the node reads, in the node's order, by DirectML's field names.
     `output_shape` is the ONNX shape of the output; None if each output has the descriptor's own sizes.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
-    the further inputs of the node, lists of INT64 that the model holds, by their ONNX names.
+    the further inputs of the node, lists of INT64 and scalars that the model holds, by their ONNX names.
     """
 
     op_type: str
@@ -49,7 +49,7 @@ class Lowering:
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
-    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...] | Tensor] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
 
 
@@ -77,9 +77,11 @@ class Operator:
     - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
     - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the reason: a case
       is `unsupported` there.
+    - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of another EP
+      than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
-    - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 and no tensors of the descriptor, by
+    - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
@@ -96,6 +98,7 @@ class Operator:
     onnx_operator: str | None = None
     older_operators: tuple[str, ...] = ()
     not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
+    beyond_onnx: Callable[[Any], str | None] = lambda desc: None
     newest_opset: int | None = None
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -158,7 +161,7 @@ class Operator:
         An array has up to `size` tensors.
         """
         for counts in product(range(1, size + 1), repeat=len(self.descriptor.spec().arrays)):
-            yield from drawing.world(self._rules(*counts), dimensions, size)
+            yield from small_scope.world(self._rules(*counts), dimensions, size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""

@@ -1,4 +1,4 @@
-"""Finds valid descriptors by the rules of a spec: random ones, and every one of a small scope.
+"""Finds valid random descriptors by the rules of a spec. `small_scope.py` finds every one of a small scope.
 
 Three kinds of statements are solved. Every other one is checked at the end.
 
@@ -43,7 +43,7 @@ NEAR = 4
 MOST_TENSORS = 40
 """The most tensors that are drawn for an array."""
 
-_SIZES = (1, 2**32 - 1)
+SIZES = (1, 2**32 - 1)
 """The least and the highest size of a dimension."""
 
 Equalities = Sequence[Sequence[FormulaStatement]]
@@ -71,10 +71,10 @@ class Rules:
     """The statements of a spec's rules, sorted by what solves them."""
 
     def __init__(self, spec: Spec) -> None:
-        self.operator, self.constants = spec.operator, spec.constants
+        self.operator, self.named, given = spec.operator, spec.named, {*spec.scalars.values()}
         texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
         parsed = [statements_of(text, spec.counts) for text in texts]
-        self.numbers = {field.name: field for field in spec.fields if not field.is_tensor}
+        self.numbers = {field.name: field for field in spec.fields if not field.is_tensor and field.name not in given}
         self.tensors = spec.field_names("input", "output")
         self.equalities = [statements for statements in parsed if any(map(_is_equality, statements))]
         self.ranges: dict[str, list[Comparison | Membership]] = {}
@@ -127,7 +127,7 @@ def _counting(statement: FormulaStatement) -> Iterator[Element]:
             yield element
 
 
-class _Draft:
+class Draft:
     """A descriptor in the making: the numbers so far, and the sizes, some of them unknown."""
 
     def __init__(self, rules: Rules, count: int) -> None:
@@ -139,16 +139,16 @@ class _Draft:
         self.sizes: dict[str, tuple[Any, ...]] = dict(rules.unknown[count])
         self.numbers: dict[str, Number] = {}
 
-    def copy(self) -> _Draft:
+    def copy(self) -> Draft:
         """Returns a draft that can be changed without changing this one."""
-        other = _Draft.__new__(_Draft)
+        other = Draft.__new__(Draft)
         other.rules, other.count, other.open = self.rules, self.count, self.open
         other.sizes, other.numbers = dict(self.sizes), dict(self.numbers)
         return other
 
     def environment(self) -> dict[str, Any]:
         """Returns what is known, by the names in formulas."""
-        return field_values(self.numbers, self.sizes) | self.rules.constants
+        return field_values(self.rules.named(self.numbers), self.sizes)
 
     def put(self, unknown: Unknown, size: object) -> None:
         """Replaces an unknown size by a number, or by another unknown size."""
@@ -275,9 +275,11 @@ class _Draft:
         draft.put(unknown, size)
         return draft.solve()
 
-    def least(self) -> _Draft:
+    def least(self) -> Draft:
         """Returns a copy in which unknown sizes are 1, if no formula gives them."""
         least = self.copy()
+        for name in (n for n, field in self.rules.numbers.items() if field.is_array and n not in least.numbers):
+            least.numbers[name] = tuple(low for low, _ in self.limits((self._least(name), 0)))
         free = {size for tensor in self.rules.free for size in self.unknown(tensor)}
         least.sizes = {name: tuple([1 if s in free else s for s in sizes]) for name, sizes in self.sizes.items()}
         least.solve()
@@ -320,7 +322,7 @@ class _Draft:
         names = self.environment()
         sizes_in_ranges = [name for name in self.rules.ranges if name.endswith(".Sizes")]
         for name in sizes_in_ranges:
-            ends = self.range_of(name, _SIZES)
+            ends = self.range_of(name, SIZES)
             value = names[name]
             if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
                 return None
@@ -373,13 +375,13 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
     PseudocodeError if no descriptor of TRIES keeps the rules.
     """
     for _ in range(TRIES):
-        outline = _draw(_Draft(rules, count), source, max_elements, sizes)
+        outline = _draw(Draft(rules, count), source, max_elements, sizes)
         if outline is not None:
             return outline
     raise PseudocodeError(f"{rules.operator}: none of {TRIES} random descriptors keeps the rules")
 
 
-def _draw(draft: _Draft, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:
+def _draw(draft: Draft, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:
     steps = [*draft.rules.numbers, *draft.rules.free]
     while steps:
         done = next((name for name in steps if _take(draft, name, source, most, sizes)), None)
@@ -390,7 +392,7 @@ def _draw(draft: _Draft, source: RandomSource, most: int, sizes: Sizes) -> Outli
     return outline if outline and draft.largest() <= most else None
 
 
-def _take(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
+def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
     """Draws the value of a field. Returns False if it depends on a value that is not known yet."""
     if name in draft.sizes:
         return _take_sizes(draft, name, source, most, sizes)
@@ -437,8 +439,8 @@ def _number(source: RandomSource, low: int, high: int) -> int:
     return (low, high)[source.integer(0, 1)]
 
 
-def _take_sizes(draft: _Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
-    ends = draft.range_of(f"{name}.Sizes", _SIZES)
+def _take_sizes(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
+    ends = draft.range_of(f"{name}.Sizes", SIZES)
     if ends is None:
         return False
     draft.solve()
@@ -461,7 +463,7 @@ def _take_sizes(draft: _Draft, name: str, source: RandomSource, most: int, sizes
         ones = [1] * len(free)
         ones[source.integer(0, len(free) - 1)] = usual
         drawn: Sequence[int] = ones
-    elif ends == _SIZES:
+    elif ends == SIZES:
         drawn = sizes(source, len(free), room // reserved)
     else:
         drawn = [_often_high(source, low, high) for low, high in draft.limits_of(name, ends)]
@@ -476,84 +478,12 @@ def _often_high(source: RandomSource, low: int, high: int) -> int:
     return high if source.integer(0, 1) == 0 else source.integer(min(low, high), high)
 
 
-def _shares(draft: _Draft, tensor: str, sizes: Sequence[Unknown]) -> bool:
+def _shares(draft: Draft, tensor: str, sizes: Sequence[Unknown]) -> bool:
     return not set(sizes).isdisjoint(draft.sizes[tensor])
 
 
-def _linked(draft: _Draft, tensor: str) -> bool:
+def _linked(draft: Draft, tensor: str) -> bool:
     """Returns whether each unknown size of a tensor is one of a tensor whose sizes no formula gives."""
     return tensor in draft.rules.free or all(
         any(unknown in draft.sizes[free] for free in draft.rules.free) for unknown in draft.unknown(tensor)
     )
-
-
-# --- every descriptor of a small scope -----------------------------------------------------------------------------
-
-
-def world(rules: Rules, dimensions: int, size: int) -> Iterator[Outline]:
-    """Gives every valid descriptor of up to `dimensions` dimensions and sizes up to `size`.
-
-    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order). Numbers in
-    a long range are from -size to size.
-    """
-    for count in range(1, dimensions + 1):
-        found = _all(_Draft(rules, count), [*rules.numbers, *rules.free], size)
-        yield from sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values()))
-
-
-def _all(draft: _Draft, steps: list[str], size: int) -> Iterator[Outline]:
-    """Gives every way to finish a draft; `steps` are the fields that have no value yet."""
-    if not steps:
-        outline = draft.finished()
-        if outline is not None:
-            yield outline
-        return
-    for name in steps:
-        drafts = _each_value(draft, name, size)
-        if drafts is not None:
-            for following in drafts:
-                yield from _all(following, [s for s in steps if s != name], size)
-            return
-
-
-def _each_value(draft: _Draft, name: str, size: int) -> Iterator[_Draft] | None:
-    """Gives the draft with each value of a field; None if the field depends on a value that is not known yet."""
-    if name in draft.sizes:
-        ends = draft.range_of(f"{name}.Sizes", _SIZES)
-        return None if ends is None else _each_sizes(draft, name, ends, size)
-    field = draft.rules.numbers[name]
-    ends = draft.range_of(name, field.limits)
-    if ends is None:
-        return None
-    if not field.is_array:
-        return (_with(draft, name, n) for n in _values(*ends, size))
-    ranges = (_values(low, high, size) for low, high in draft.limits(ends))
-    return (_with(draft, name, numbers) for numbers in itertools.product(*ranges))
-
-
-def _with(draft: _Draft, name: str, value: Number) -> _Draft:
-    changed = draft.copy()
-    changed.numbers[name] = value
-    return changed
-
-
-def _values(low: int, high: int, size: int) -> range:
-    return range(low, high + 1) if high - low <= 16 * NEAR else range(max(low, -size), min(high, size) + 1)
-
-
-def _each_sizes(draft: _Draft, name: str, ends: Any, size: int) -> Iterator[_Draft]:
-    draft = draft.copy()
-    if not draft.solve():
-        return
-    for unknown, fitting in draft.counts_in(name):
-        for n in (n for n in fitting if n <= size):
-            following = draft.copy()
-            following.put(unknown, n)
-            yield from _each_sizes(following, name, ends, size)
-        return
-    ranges = [range(low, min(high, size) + 1) for low, high in draft.limits_of(name, ends)]
-    for chosen in itertools.product(*ranges):
-        following = draft.copy()
-        for unknown, n in zip(draft.unknown(name), chosen, strict=True):
-            following.put(unknown, n)
-        yield following

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from ..pseudocode import (
     value_reads_in,
 )
 from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
+from ..tensors import DataType, to_bits
 
 _T = TypeVar("_T")
 
@@ -73,14 +74,15 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(f"{t:{width}}  derived from line {n}" for t, n in zip(texts, self.lines, strict=True))
 
 
-FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1)}
+FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": (0, 2**64 - 1)}
 """Kind of a number -> the least and the highest value that its type holds."""
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
 
-    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on. Formulas know each name as its number.
+    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
+    is the bit pattern of one element; `typed_by` is the field that gives its data type.
     `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
     random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
     lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
@@ -88,10 +90,11 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """
 
     name: str
-    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints"]
+    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
     short: str = ""
     enumeration: str = ""
     names: tuple[str, ...] = ()
+    typed_by: str = ""
     unused_draws: int = 0
     values: str = ""
     elements: int = 0
@@ -291,17 +294,30 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in self.fields}
 
     @cached_property
-    def constants(self) -> dict[str, int]:
-        """The names of the enumerations -> their numbers."""
-        return {name: number for field in self.fields for number, name in enumerate(field.names)}
+    def scalars(self) -> dict[str, str]:
+        """The fields that are scalars -> the fields that give their data types."""
+        return {field.name: field.typed_by for field in self.fields if field.typed_by}
 
-    def numbers_of(self, example: Example) -> dict[str, int | str | tuple[int, ...]]:
-        """Returns the number fields of an example, an enumeration as its number. An unknown name stays."""
-        names = {f"{field.enumeration}_{name}": n for field in self.fields for n, name in enumerate(field.names)}
-        names |= self.constants
-        return {
-            name: names.get(value, value) if isinstance(value, str) else value for name, value in example.fields.items()
-        }
+    def named(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns number fields as formulas know them: an enumeration by its name."""
+        shown = {field.name: field.shown for field in self.fields if field.names}
+        return {name: shown[name](value) if name in shown else value for name, value in numbers.items()}
+
+    def numbers_of(self, example: Example) -> dict[str, Any]:
+        """Returns the number fields of an example: an enumeration as its number, a scalar as its bits; that is 0 if it is left out.
+
+        What cannot be read stays as it is.
+        """
+        numbers: dict[str, Any] = dict.fromkeys(self.scalars, 0) | example.fields
+        for field in self.fields:
+            name = numbers.get(field.name)
+            if isinstance(name, str) and name.removeprefix(f"{field.enumeration}_") in field.names:
+                numbers[field.name] = field.number(name)
+        for scalar, field_name in self.scalars.items():
+            data_type = example.fields.get(field_name)
+            if data_type in DataType.__members__ and scalar in example.fields:
+                (numbers[scalar],) = to_bits(DataType[str(data_type)], [numbers[scalar]])
+        return numbers
 
     @cached_property
     def short_names(self) -> dict[str, str]:

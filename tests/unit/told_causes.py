@@ -212,13 +212,13 @@ def fails_alone(name: str, group: Group, run: JudgedRun) -> bool:
 
 
 def needs(name: str, group: Group, run: JudgedRun) -> bool:
-    """Returns whether the smallest case passes alone, and fails after the case that is told."""
+    """Returns whether the smallest case passes alone, and fails after the cases that are told."""
     cases = {case.id: case for case, _ in run.judged}
-    before, case = cases.get(group.after or ""), cases.get(group.again.split()[-1]) or cases.get(group.smallest.case)
-    if before is None or case is None:
+    told = [cases.get(id) for id in re.findall(r"--case (\S+)", group.again)]
+    if len(told) < 2 or None in told:
         return False
     records = []
-    for calls in ((case,), (before, case)):
+    for calls in (told[-1:], told):
         judge = Judge(open_provider(f"planted_defects:{name}", in_process=True))
         records.append([judge(call) for call in calls][-1])
     return not records[0].failed and records[1].failed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import addressof, c_uint32, c_void_p
+from ctypes import addressof, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Literal
 
@@ -18,7 +18,7 @@ from .structs import (
     DML_TENSOR_TYPE_BUFFER,
 )
 
-Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints"]
+Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
 
 
 class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +63,10 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
 def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctypes.Structure]:
     """Returns the struct of an operator. `fields` are pairs of name and kind in their order.
 
-    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes.
+    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes, a scalar 8.
     """
-    members = [(field, c_uint32 if kind in ("uint", "int") else c_void_p) for field, kind in fields]
+    types = {"uint": c_uint32, "int": c_uint32, "scalar": c_uint64}
+    members = [(field, types.get(kind, c_void_p)) for field, kind in fields]
     return type(name, (ctypes.Structure,), {"_fields_": members})
 
 
@@ -136,10 +137,10 @@ _SPARE = 16
 
 
 def _bits(number: int, kind: Kind) -> int:
-    """Returns the 32 bits of a number. Raises ProviderError if its type does not hold it."""
+    """Returns the 32 bits of a number, or the 64 of a scalar. Raises ProviderError if its type does not hold it."""
     if kind in ("int", "ints") and -(2**31) <= number < 2**31:
         return number % 2**32
-    return _fits(number, 31 if kind in ("int", "ints") else 32)
+    return _fits(number, 64 if kind == "scalar" else 31 if kind in ("int", "ints") else 32)
 
 
 def _fits(number: int, bits: int) -> int:

@@ -14,7 +14,7 @@ from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names
 from ...limits import MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted
-from ...tensors import DataType
+from ...tensors import DataType, Tensor
 from .reading import GivenModel, nodes_of, subgraphs
 
 OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_type in operator.onnx_operators}
@@ -171,6 +171,13 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
 # --- descriptors ---
 
 
+def _constant(array: np.ndarray) -> Tensor | tuple[int, ...]:
+    """Returns a constant input: a scalar as a tensor, a list as its numbers."""
+    if array.ndim:
+        return tuple(int(value) for value in array.ravel())
+    return Tensor.from_bytes(_data_type(array), (), array.tobytes())
+
+
 def descriptor(
     node: GivenNode, arrays: Sequence[np.ndarray], constants: Mapping[str, np.ndarray], *, feature_level: str
 ) -> OperatorDesc:
@@ -181,7 +188,7 @@ def descriptor(
     inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
     attributes: dict[str, Any] = dict(node.attributes or {})
     attributes.setdefault("num_outputs", len(node.outputs))
-    attributes |= {name: tuple(int(value) for value in array.ravel()) for name, array in constants.items()}
+    attributes |= {name: _constant(array) for name, array in constants.items()}
     rank = inputs[0].dimension_count
     axis = attributes.get("axis", 0)
     if not -rank <= axis < max(rank, 1):

@@ -10,7 +10,7 @@ from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names, shown
 from ...limits import MAX_SIZES, MAX_TENSORS
 from ...spec import Field
-from ...tensors import DIRECTML_TYPES, DataType
+from ...tensors import DIRECTML_TYPES, DataType, to_bits
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 
 
@@ -44,6 +44,9 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
             members[field.name] = tuple(number.number(*field.limits) for number in value.elements())
         elif field.names:
             members[field.name] = _enumeration(field, value)
+        elif field.typed_by:
+            name = str(cls.spec().field(field.typed_by).shown(members[field.typed_by]))
+            members[field.name] = _scalar(DataType[name] if name in DataType.__members__ else DataType.UINT64, value)
         else:
             members[field.name] = value.number(*field.limits)
     return cls.from_members(members)
@@ -54,6 +57,15 @@ def _enumeration(field: Field, value: JsonValue) -> int:
         return field.number(value.string().upper())
     except ValueError:
         raise InputError(f"must be {' or '.join(field.names)}, got {shown(value.value)}", path=value.path) from None
+
+
+def _scalar(data_type: DataType, value: JsonValue) -> int:
+    try:
+        (bits,) = to_bits(data_type, [value.value])
+    except InputError as error:
+        message = str(error).removeprefix("value 0 ")
+        raise InputError(message, path=value.path) from None
+    return bits
 
 
 def _tensor_desc(value: JsonValue) -> TensorDesc:
@@ -99,7 +111,7 @@ class DescJson(TypedDict):
 def desc_json(desc: OperatorDesc) -> DescJson:
     """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
     fields = {name: _member_json(getattr(desc, attribute)) for name, attribute in desc.members().items()}
-    fields |= {name: number for name, number in desc.named_numbers.items() if isinstance(number, str)}
+    fields |= {n: number for n, number in desc.named_numbers.items() if isinstance(number, str) or n in desc.scalars}
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 
 

@@ -1,0 +1,78 @@
+"""Every valid descriptor of a small scope, found by the rules of a spec."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from .drawing import NEAR, SIZES, Draft, Number, Outline, Rules
+
+
+def world(rules: Rules, dimensions: int, size: int) -> Iterator[Outline]:
+    """Gives every valid descriptor of up to `dimensions` dimensions and sizes up to `size`.
+
+    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order). Numbers in
+    a long range are from -size to size.
+    """
+    for count in range(1, dimensions + 1):
+        found = _all(Draft(rules, count), [*rules.numbers, *rules.free], size)
+        yield from sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values()))
+
+
+def _all(draft: Draft, steps: list[str], size: int) -> Iterator[Outline]:
+    """Gives every way to finish a draft; `steps` are the fields that have no value yet."""
+    if not steps:
+        outline = draft.finished()
+        if outline is not None:
+            yield outline
+        return
+    for name in steps:
+        drafts = _each_value(draft, name, size)
+        if drafts is not None:
+            for following in drafts:
+                yield from _all(following, [s for s in steps if s != name], size)
+            return
+
+
+def _each_value(draft: Draft, name: str, size: int) -> Iterator[Draft] | None:
+    """Gives the draft with each value of a field; None if the field depends on a value that is not known yet."""
+    if name in draft.sizes:
+        ends = draft.range_of(f"{name}.Sizes", SIZES)
+        return None if ends is None else _each_sizes(draft, name, ends, size)
+    field = draft.rules.numbers[name]
+    ends = draft.range_of(name, field.limits)
+    if ends is None:
+        return None
+    if not field.is_array:
+        return (_with(draft, name, n) for n in _values(*ends, size))
+    ranges = (_values(low, high, size) for low, high in draft.limits(ends))
+    return (_with(draft, name, numbers) for numbers in itertools.product(*ranges))
+
+
+def _with(draft: Draft, name: str, value: Number) -> Draft:
+    changed = draft.copy()
+    changed.numbers[name] = value
+    return changed
+
+
+def _values(low: int, high: int, size: int) -> range:
+    return range(low, high + 1) if high - low <= 16 * NEAR else range(max(low, -size), min(high, size) + 1)
+
+
+def _each_sizes(draft: Draft, name: str, ends: Any, size: int) -> Iterator[Draft]:
+    draft = draft.copy()
+    if not draft.solve():
+        return
+    for unknown, fitting in draft.counts_in(name):
+        for n in (n for n in fitting if n <= size):
+            following = draft.copy()
+            following.put(unknown, n)
+            yield from _each_sizes(following, name, ends, size)
+        return
+    ranges = [range(low, min(high, size) + 1) for low, high in draft.limits_of(name, ends)]
+    for chosen in itertools.product(*ranges):
+        following = draft.copy()
+        for unknown, n in zip(draft.unknown(name), chosen, strict=True):
+            following.put(unknown, n)
+        yield following
