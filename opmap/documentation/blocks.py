@@ -79,7 +79,7 @@ _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
 _COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
-_ENTRY = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d(]|DML_))", re.ASCII)
+_ENTRY = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+\s*$))", re.ASCII)
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)
 _FOLLOWING = re.compile(r"\s*(?:[\[\]{}]|//|\.\.\.\s*$|$)")
 _LONGEST_CODE = 10_000

@@ -258,10 +258,16 @@ class _Run:
 
     # --- rules ---
 
+    @property
+    def _printed(self) -> dict[str, Any]:
+        """The fields, with scalars as they are printed and not as bits: the tensors have their printed values too."""
+        return self.fields | {name: self.parsed.fields.get(name, 0) for name in self.shipped.scalars}
+
     def _environment(self) -> dict[str, Value]:
         """Returns the names that formulas may use, with their values."""
         tensors = self.parsed.tensors
-        names: dict[str, Value] = field_values(self.fields, {name: tensor.sizes for name, tensor in tensors.items()})
+        fields, sizes = self.shipped.named(self.fields), {name: tensor.sizes for name, tensor in tensors.items()}
+        names: dict[str, Value] = field_values(fields, sizes)
         return names | {f"{name}.DataType": t.data_type for name, t in tensors.items() if t.data_type}
 
     def _rules(self, rules: tuple[Rule, ...], *, derived: bool = False) -> Iterator[_Broken]:
@@ -339,7 +345,7 @@ class _Run:
     def _computed(self, output: str, access: AccessMap) -> Iterator[_Broken]:
         """Yields the first printed value of an output that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
-        tensors, numbers = self.parsed.tensors, {name: (number,) for name, number in self.fields.items()}
+        tensors, numbers = self.parsed.tensors, {name: (number,) for name, number in self._printed.items()}
         values = {
             name: tensors[f].values if f in tensors else numbers[f]
             for name, f in names.items()

@@ -29,6 +29,7 @@ ENGLISH = {
     "reverse_subsequences": "REVERSE_SUBSEQUENCES",
     "depth_to_space1": "DEPTH_TO_SPACE1",
     "space_to_depth1": "SPACE_TO_DEPTH1",
+    "padding1": "PADDING1",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

@@ -107,6 +107,12 @@ class Defect(Runtime):
         first, *others = np.split(places(data), np.cumsum(split)[:-1], axis)
         return [self.picked(first, data), *(data.reshape(-1)[part] for part in others)]
 
+    def Pad(self, data, pads, value, mode=b"constant"):
+        widths = list(zip(pads[: data.ndim].tolist(), pads[data.ndim :].tolist(), strict=True))
+        if mode == b"constant":
+            return self.written(np.pad(data, widths, constant_values=value))
+        return self.picked(np.pad(places(data), widths, mode=mode.decode()), data)
+
     def DepthToSpace(self, data, blocksize, mode=b"DCR"):
         n, c, h, w = data.shape
         crd, inner = mode == b"CRD", c // blocksize**2

@@ -34,6 +34,8 @@ def directml(model):
     if node.op_type in ("Slice", "Tile"):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
+    if node.op_type == "Pad":
+        return padded(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("DepthToSpace", "SpaceToDepth"):
         ends = [TensorDesc(types[name], shapes[name]) for name in (node.input[0], node.output[0])]
         order = next((int(a.s == b"CRD") for a in node.attribute if a.name == "mode"), 0)
@@ -91,6 +93,18 @@ def of_arrays(node, shapes, types):
     if node.op_type == "Split":
         return "SPLIT", (tensors[node.input[0]], len(array), array, axis)
     return "JOIN", (len(array), array, tensors[node.output[0]], axis)
+
+
+def padded(node, initializers, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a Pad node: at least four dimensions, leading ones without padding."""
+    values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in initializers}
+    pads, (value,) = values[node.input[1]].tolist(), values[node.input[2]].reshape(1)
+    ends = [TensorDesc(types[n], pad(shapes[n], max(len(shapes[n]), 4))) for n in (node.input[0], node.output[0])]
+    rank, count = len(shapes[node.input[0]]), ends[0].dimension_count
+    start, end = ((0,) * (count - rank) + tuple(part) for part in (pads[:rank], pads[rank:]))
+    (mode,) = (["constant", "edge", "reflect", "", "wrap"].index(a.s.decode()) for a in node.attribute)
+    data_type = types[node.input[0]]
+    return "PADDING1", (*ends, mode, data_type.number, int.from_bytes(value.tobytes(), "little"), count, start, end)
 
 
 def without_indices(node, initializers, shapes, types):

@@ -127,6 +127,8 @@ class TestFiles:
             }
         if spec.name == "ELEMENT_WISE_IF":
             rows = {"3_0": ((1, 8), small, {"UINT8"}), "2_0": ((4, 4), {DataType.FLOAT16}, {"UINT8"})}
+        if spec.name == "PADDING1":
+            rows = {"5_0": ((1, 8), set(DIRECTML_TYPES), set())}
         if spec.older:
             rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
         rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
@@ -159,6 +161,7 @@ class TestExamples:
                 "JOIN": 4,
                 "DEPTH_TO_SPACE1": 2,
                 "SPACE_TO_DEPTH1": 2,
+                "PADDING1": 4,
             },
         } == counts
 

@@ -1,0 +1,1 @@
+BInputTensorJ=£î•BAŸzß

@@ -1,0 +1,1 @@
+BInputTensorJ„oa5é˜¸æbĞV

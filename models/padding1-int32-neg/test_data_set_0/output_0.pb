@@ -1,0 +1,1 @@
+BOutputTensorJØ„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa„oa5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸5é˜¸æbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞVæbĞV
