@@ -143,9 +143,9 @@ class OperatorDesc:
 
     @cached_property
     def scalars(self) -> dict[str, DataType]:
-        """The members that are scalars by DirectML's names -> their data types."""
-        names = self.spec().named(self.numbers)
-        return {scalar: DataType[names[field]] for scalar, field in self.spec().scalars.items()}
+        """The members that are scalars by DirectML's names -> their data types; UINT64 if the number names none."""
+        names, types = self.spec().named(self.numbers), DataType.__members__
+        return {scalar: types.get(names[field], DataType.UINT64) for scalar, field in self.spec().scalars.items()}
 
     @property
     def scalar_tensors(self) -> dict[str, Tensor]:
