@@ -159,20 +159,30 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     if wanted is not None and not wanted.may_be_generated(operator.name):
         return
     groups: dict[object, list[OperatorDesc]] = {}
-    for desc in operator.descriptors(2, 2):
+    types, scalars = operator.descriptor.spec().usual_index_types, operator.descriptor.spec().scalars
+    fewest = operator.dimension_counts[0]
+    few = max(2, fewest) if not scalars else 1  # with a value that is free, one dimension has enough of them
+    for desc in operator.descriptors(few, 2 if fewest < 3 else 3):
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
-    pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
-    types = operator.descriptor.spec().usual_index_types
+    descs = [desc for group in groups.values() for desc in group]
     other_type = DataType[types[-1]] if types else DataType.INT32
-    pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
     for name in operator.descriptor.short_names():
-        for first, second in pairs:
-            if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
+        alike: dict[object, list[int]] = {}
+        for at, desc in enumerate(descs):
+            others = tuple((n, number) for n, number in desc.numbers.items() if n != name)
+            alike.setdefault((tuple(desc.inputs.items()), others), []).append(at)
+        pairs = sorted(pair for group in alike.values() for pair in itertools.combinations(group, 2))
+        pairs.sort(
+            key=lambda pair: descs[pair[0]].output != descs[pair[1]].output
+        )  # those with the same output sizes first
+        for first, second in ((descs[a], descs[b]) for a, b in pairs):
+            if first.numbers[name] == second.numbers[name]:
                 continue
             pattern = "reverse" if first.index_tensors() else ""
             cases = [generated(desc, pattern, "addr") for desc in (first, second)]
-            origins = [case.desc.origins(case.tensors) for case in cases]
-            if origins[0] != origins[1] and len(set(origins[0])) > 1:
+            # a number moves elements; a scalar is written
+            shown = [case.expected if name in scalars else case.desc.origins(case.tensors) for case in cases]
+            if shown[0] != shown[1] and len(set(shown[0])) > 1:
                 yield from cases
                 yield generated(retyped(second, second.output.data_type, other_type), pattern, "addr")
                 break

@@ -424,8 +424,8 @@ def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes
 
 
 def _element(source: RandomSource, low: int, high: int) -> int:
-    """Returns a number of an array: often the lowest or the highest one; if the range is long, 1, and -1, 2 or 0."""
-    often = (low, high) if high - low <= 16 * NEAR else (1, low and (-1 if low < 0 else 2))
+    """Returns a number of an array: often the lowest or the highest one; if the range is long, 1, and -1, 2 or, without an end, 0."""
+    often = (low, high) if high - low <= 16 * NEAR else (1, -1 if low < 0 else 2 if low or high < SIZES[1] else 0)
     kind = source.integer(0, 2)
     return often[kind] if kind < 2 else _number(source, low, high)
 
