@@ -227,7 +227,7 @@ def _lower_numbers(case: Case) -> Iterator[Case]:
         if isinstance(number, tuple):
             for at, n in enumerate(number):
                 for less in dict.fromkeys((1, 0, *_lower(abs(n), 0))):
-                    if less != n:
+                    if less < abs(n) or n < 0:
                         changed = (*number[:at], less, *number[at + 1 :])
                         yield from _redrafted(case, numbers={**case.desc.numbers, name: changed})
             continue

@@ -186,7 +186,7 @@ def _causes_alone(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the cases that fail alone.
 
     If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault gives
-    its output, or whose condition holds for it. If there is none, it is searched too.
+    its output; or, if the cause is no fault, whose condition holds for it. If there is none, it is searched too.
     """
     of_sessions = _session_faults(run)
     if of_sessions:
@@ -266,7 +266,10 @@ def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
 
 
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
-    """Returns the cause in `groups` that claims the n-th case, which was not searched; None if there is none."""
+    """Returns the cause in `groups` that claims the n-th case, which was not searched; None if there is none.
+
+    A fault gives every output of its cause. One that it does not give needs a search, also if the condition holds for the case.
+    """
     case, record = run.judged[n]
     if record.verdict != Verdict.MISMATCH or record.actual is None:
         failure = failure_of(case, record)
@@ -279,7 +282,8 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
         if model and any(relations_of_models(Failure(case, record), [model])):
             return cause
     (case_features,) = run.features([case])
-    return next((cause for cause in alike if cause.condition and cause.condition.holds(case_features)), None)
+    by_condition = (cause for cause in alike if cause.condition and cause.label[0] != "fault")
+    return next((cause for cause in by_condition if cause.condition and cause.condition.holds(case_features)), None)
 
 
 def _session_faults(run: JudgedRun) -> list[str]:

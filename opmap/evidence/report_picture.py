@@ -104,7 +104,7 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
     names = {field: name for name, field in desc.own_spec.pseudocode.tensors.items()}
     inputs = {
         name: _Shown(names.get(name, name), tensor.data_type, tensor.sizes, tensor.bits)
-        for name, tensor in case.tensors.items()
+        for name, tensor in (*case.tensors.items(), *desc.scalar_tensors.items())
     }
     expected = _Shown(f"expected {desc.output_label}", output.data_type, output.sizes, case.expected)
     shown, text = [*inputs.values(), expected], "there is no output that could be compared with the expected one"

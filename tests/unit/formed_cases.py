@@ -42,12 +42,16 @@ def on_cpu(case):
         case.index_pattern == FAR
         or case.desc.output.data_type in operator.not_on_cpu
         or not operator.expressed(case.desc)
+        or operator.beyond_onnx(case.desc)
     ):
         return False
-    if case.desc.operator != "ONE_HOT":
-        return True
-    types = {name: tensor.data_type.name for name, tensor in case.desc.inputs.items()}
-    return ("INT64", "FLOAT32") == (types["IndicesTensor"], types["ValuesTensor"])
+    types = [tensor.data_type.name for tensor in case.desc.inputs.values()]
+    match case.desc.operator:
+        case "ONE_HOT":
+            return ["INT64", "FLOAT32"] == types
+        case "DEPTH_TO_SPACE1" | "SPACE_TO_DEPTH1" | "PADDING1":
+            return types[0] in ("FLOAT32", "FLOAT64")
+    return True
 
 
 def mapping(desc):

@@ -47,8 +47,10 @@ def known_wrong(desc, *, graph=True):
     """Returns whether DirectML.dll copies other elements (manual page limits, `opmap known one-hot-second-value`)."""
     if desc.operator == "SLICE1":
         return OPERATORS["SLICE1"].classify(desc)["reach"] == "fewer"
-    if desc.operator == "SPLIT":
-        return graph and desc.input_tensor.data_type is DataType.FLOAT16 and desc.input_tensor.strides is not None
+    if desc.operator in ("SPLIT", "SPACE_TO_DEPTH1"):
+        return (
+            graph and desc.input_tensor.data_type is DataType.FLOAT16 and any(t.strides for t in desc.tensors.values())
+        )
     return desc.operator == "ONE_HOT" and desc.values_tensor.sizes[-1] == 1
 
 

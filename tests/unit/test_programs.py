@@ -60,7 +60,7 @@ def case_arrays(name, seed):
     spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={n: n for n in tensors}))
     output = TensorDesc(DataType.INT32, drawn.output.shape)
     outputs = {"outputs": {"output": output}, "output_field": "output", "output": output}
-    desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, **outputs)
+    desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, scalars={}, **outputs)
     return CaseArrays(Case("it", desc, tensors)), drawn.output.reshape(-1).tolist()
 
 

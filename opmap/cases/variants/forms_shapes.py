@@ -129,7 +129,7 @@ for _version in OPSETS:
 
 
 def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
-    """Returns whether an opset has a node: its operator, attributes and input types.
+    """Returns whether an opset has a node: its operator, attributes, words as attributes and input types.
 
     Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
     """
@@ -142,6 +142,9 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
         if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
             return False
         node.attribute.remove(attribute)
+    words = ((schema.attributes[a.name], a.s.decode()) for a in node.attribute if a.type == a.STRING)
+    if not all(word in known for known, word in words):
+        return False
     bound: dict[str, int] = {}
     for name, formal in zip(node.input, inputs, strict=False):
         text = f"tensor({TensorProto.DataType.Name(types[name]).lower()})"
@@ -155,12 +158,13 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
 
 @dataclass(frozen=True)
 class _Schema:
-    """What an opset says of an operator: its attributes, the types of inputs and first output, and what these names mean.
+    """What an opset says of an operator: its attributes with their descriptions, the types of inputs and first output, and
+    what these names mean.
 
     `variadic` is whether the last input may be there several times.
     """
 
-    attributes: frozenset[str]
+    attributes: Mapping[str, str]
     inputs: tuple[str, ...]
     output: str
     types: Mapping[str, frozenset[str]]
@@ -179,7 +183,7 @@ def _schema(op_type: str, version: int) -> _Schema | None:
     except onnx.defs.SchemaError:
         return None
     return _Schema(
-        frozenset(schema.attributes),
+        {name: attribute.description for name, attribute in schema.attributes.items()},
         tuple(formal.type_str for formal in schema.inputs),
         schema.outputs[0].type_str,
         {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
