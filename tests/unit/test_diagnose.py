@@ -260,6 +260,24 @@ class TestCauses:
         assert len(run.failed) == len(cause.failures) > 20
         assert sum(bool(failure.relations) for failure in cause.failures) <= 10
 
+    def test_another_failure_under_the_condition(self, monkeypatch):
+        """What a fault does not give is searched, also if the cause's condition holds for it: its wrong elements are counted."""
+        monkeypatch.setattr("opmap.diagnosis.causes.MOST_RELATED", 5)
+        cases = [c for c in SMOKE if c.desc.output.data_type is DataType.INT64 and c.desc.output.element_count < 5000]
+        run = self.run(
+            "word-64-extended", [*cases, *(c for c in CASES if c.desc.output.data_type is not DataType.INT64)]
+        )
+        other = run.judged[run.failed[1]][0]
+        zero = Judge(open_fault("output-zero"), brief=True)(other)
+        judged = [(case, zero if case is other else record) for case, record in run.judged]
+        mixed = [
+            (c, r) for c, r in judged if r.failed or c.desc.output.data_type is not DataType.INT64
+        ]  # INT64: all fail
+        found = causes(JudgedRun(mixed))
+        (of_fault,) = [cause for cause in found if cause.relation.fault == "word-64-extended"]
+        claimed = other.id in {failure.case.id for failure in of_fault.failures}
+        assert not claimed or of_fault.relation.explained < of_fault.relation.wrong
+
     @pytest.mark.slow
     def test_large_output(self):
         """An output that the record does not list is compared by its digest."""
