@@ -262,7 +262,7 @@ class TestCauses:
 
     def test_another_failure_under_the_condition(self, monkeypatch):
         """What a fault does not give is searched, also if the cause's condition holds for it: its wrong elements are counted."""
-        monkeypatch.setattr("opmap.diagnosis.causes.MOST_RELATED", 5)
+        monkeypatch.setattr("opmap.diagnosis.causes.MOST_RELATED", 20)
         cases = [c for c in SMOKE if c.desc.output.data_type is DataType.INT64 and c.desc.output.element_count < 5000]
         run = self.run(
             "word-64-extended", [*cases, *(c for c in CASES if c.desc.output.data_type is not DataType.INT64)]
