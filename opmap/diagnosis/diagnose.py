@@ -471,7 +471,7 @@ def with_covered(
 ) -> tuple[Diagnosis, list[Diagnosis]]:
     """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
 
-    A cause without any failure left is gone.
+    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such.
     """
     condition = diagnosis.cause.condition
     if not diagnosis.exact or condition is None:
@@ -492,5 +492,14 @@ def with_covered(
         rest = _part(run, other.cause, ids, False)
         if rest is not None:
             left.append(replace(other, cause=rest))
-    failures = (*diagnosis.cause.failures, *covered)  # its own smallest case stays the first: its stability is known
-    return replace(diagnosis, cause=replace(diagnosis.cause, failures=failures)), left
+    cause = diagnosis.cause
+    shown = [(cause.relation_of(failure), cause.claims(failure)) for failure in covered if failure.relations]
+    explained, wrong = sum(r.explained for r, claimed in shown if claimed), sum(r.wrong for r, _ in shown)
+    whole = replace(
+        cause,
+        failures=(*cause.failures, *covered),  # its own smallest case stays the first: its stability is known
+        relation=replace(
+            cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
+        ),
+    )
+    return replace(diagnosis, cause=whole), left
