@@ -24,6 +24,7 @@ from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
+from opmap.tensors import from_bits
 
 SMOKE = "gather/example.1"
 STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"
@@ -222,6 +223,16 @@ class TestExplain:
         assert "  input    InputTensor FLOAT32 {1,3,3}\n" in out and "  Axis 2, IndexDimensions 2\n" in out
         assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
         assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
+
+    @pytest.mark.parametrize("name", OPERATORS)
+    def test_every_operator(self, name, capsys):
+        """The last element of the first example, of each output, is read down to its value."""
+        case = find_case(f"{name.lower()}/example.1")
+        for output, tensor in case.desc.outputs.items():
+            value = from_bits(tensor.data_type, [case.desc.of_output(output).interpret(case.tensors)[-1]])[0]
+            code = main(["explain", case.id, "--at", f"{output}:{','.join(str(size - 1) for size in tensor.sizes)}"])
+
+            assert (0, f"= {value}") == (code, " ".join(capsys.readouterr().out.split()[-2:]))
 
     def test_a_file_comes_first(self, tmp_path, monkeypatch, capsys):
         """An argument that exists is a file, also if it is the id of a case; a folder is none."""

@@ -45,6 +45,7 @@ def _members(case: Case) -> list[str]:
     lines = [
         f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {show(desc.tensors[field].sizes)}"
         for name, field in fields.items()
+        if field in desc.tensors
     ]
     for name in desc.index_tensors():
         values = [str(value) for value in case.tensors[name].values[:_MOST_SHOWN]]
@@ -52,7 +53,7 @@ def _members(case: Case) -> list[str]:
         lines.append(f"{name} = [{', '.join(values)}{more}]")
     if case.variant != PLAIN:
         lines.append(f"variant {case.variant}: {VARIANTS[case.variant].text}")
-    numbers = ", ".join(f"{name} {value}" for name, value in desc.numbers.items())
+    numbers = ", ".join(f"{name} {show(value)}" for name, value in desc.named_numbers.items())
     return [*lines, numbers] if numbers else lines
 
 
@@ -68,8 +69,8 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
     field = case.desc.own_spec.pseudocode.tensors.get(origin.tensor or "")
-    if origin.tensor == ZERO or field in case.desc.numbers:
-        value = case.desc.numbers.get(field or "", 0)
+    if origin.tensor == ZERO or field in case.desc.named_numbers:
+        value = case.desc.named_numbers.get(field or "", 0)
     elif field is not None and origin.address is not None:
         source = case.tensors[field]
         value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
