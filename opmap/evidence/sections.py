@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..errors import printable, short_line
@@ -33,6 +33,12 @@ def style(word: str) -> str:
     return _STYLES.get(word, "")
 
 
+def _least_width(column: Column) -> int:
+    """Returns how wide a column must be, with its border: no name and no number is cut, other texts are wrapped."""
+    cells = [column.header, column.footer, *column.cells] if column.no_wrap else []
+    return 3 + max((cell.cell_len for cell in cells if isinstance(cell, Text)), default=5)
+
+
 @dataclass(frozen=True)
 class Section:
     """A title, and a table or lines below it. `footer` has the sums of a table. Without a title it belongs to lines above it."""
@@ -54,7 +60,10 @@ class Section:
         if self.title:
             console.print(Text(printable(self.title)), style="italic", soft_wrap=True)
         if self.header:
-            console.print(self._table() if self.title else Padding(self._table(), (0, 0, 0, 2)))
+            table, width = self._table(), console.width
+            console.width = max(width, 1 + sum(map(_least_width, table.columns)))
+            console.print(table if self.title else Padding(table, (0, 0, 0, 2)), crop=False)
+            console.width = width
         for line in self.lines:
             console.print(Text(f"  {printable(line)}"), soft_wrap=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -192,6 +193,15 @@ class TestWidth:
         out = terminal.file.getvalue()
         assert "GATHER_ELEMENTS" in out and "nothing" not in out
         assert max(map(len, out.splitlines())) <= 80
+
+    def test_a_table_that_is_wider(self, terminal):
+        """No name and no number of it is cut; the width of the terminal stays what it was."""
+        header = ["operator", *Verdict, "cases"]
+        row = ["REVERSE_SUBSEQUENCES", *(str(1000 + n) for n in range(len(Verdict))), "21243"]
+        Section(title="cases", header=header, rows=[row]).print(terminal)
+
+        assert {*header, *row} <= set(re.split(r"[\s┃│]+", terminal.file.getvalue()))
+        assert 80 == terminal.width
 
     def test_cause(self, terminal):
         """A long line of a cause is wrapped at words, below its text; a command is one line."""
