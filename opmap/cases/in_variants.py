@@ -40,7 +40,7 @@ def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
             share = "one"
         else:
             share = variant.share
-            if tier == "full" and share in ("all", "one"):
+            if tier == "full" and share in ("descriptors", "one"):
                 continue
         if (variant.base, share) not in of_bases:
             cases = [case for case in pool if case.variant == variant.base]
@@ -93,7 +93,7 @@ class _Pool:
         self._share = share
         self._cases = cases
         self._keys: list[int] = []
-        if share != "all":
+        if share != "descriptors":
             bits: dict[tuple[_Class, ...], int] = {}
             of_descs: dict[int, int | None] = {}  # by identity: several cases have one descriptor
             for case in cases:
@@ -108,8 +108,9 @@ class _Pool:
         A case is taken if it adds enough new classes, or new combinations of classes. The threshold falls from round to
         round, so that few cases are taken. Each variant starts at another place in the pool: it gets other cases.
         """
-        if self._share == "all":
-            yield from (case for case in self._cases if OPERATORS[case.desc.operator].expressed(case.desc))
+        if self._share == "descriptors":
+            first = {case.desc: case for case in reversed(self._cases)}  # the first case of each
+            yield from (c for c in self._cases if first[c.desc] is c and OPERATORS[c.desc.operator].expressed(c.desc))
             return
         if not self._cases:
             return

@@ -125,11 +125,12 @@ class TestCases:
                 bases = [case for case in own() if case.desc.operator == operator and case.variant == variant.base]
                 assert len(got) == any(accepts(variant, case) for case in bases)
 
-    def test_all_fused_cases_are_serialized(self):
-        """Each case that the mapping can bring to the EP is there a second time, serialized."""
-        serialized = {split_id(c.id)[0] for c in added() if c.variant.endswith("serialized")}
+    def test_all_fused_descriptors_are_serialized(self):
+        """Each descriptor that the mapping can bring to the EP is there once more for each place of its indices, serialized."""
+        serialized = [(VARIANTS[c.variant].base, c.desc) for c in added() if c.variant.endswith("serialized")]
         mapped = [case for case in own() if OPERATORS[case.desc.operator].expressed(case.desc)]
-        assert {case.id for case in mapped if case.index_pattern != FAR} == serialized
+        assert {(case.variant, case.desc) for case in mapped if case.index_pattern != FAR} == set(serialized)
+        assert len(set(serialized)) == len(serialized)
 
     def test_smoke(self):
         """`smoke` has its variants once per operator."""

@@ -14,10 +14,11 @@ from .forms import FORMS
 from .proofs import Proof
 from .run_modes import PLAIN, RUN_MODES, RunMode
 
-Share = Literal["all", "values", "few", "one"]
+Share = Literal["all", "descriptors", "values", "few", "one"]
 """How many cases of `standard` a variant gets, for each operator.
 
-- `all`: every case that it accepts.
+- `all`: every case.
+- `descriptors`: one case for each descriptor that ONNX can express, for a variant whose evidence does not depend on values.
 - `values`: enough cases for each class of data type, index type, rank class and axis class.
 - `few`: the same without the data type, for a variant that costs much time.
 - `one`: one case, for a variant that is not worth more."""
@@ -139,7 +140,7 @@ def _variants() -> Iterator[Variant]:
             directml=proofs.serialized,
             source="serialized-graph",
             providers=_DML,
-            share="all",
+            share="descriptors",
         )
 
     # --- registrations ---
