@@ -349,6 +349,8 @@ class OperatorDesc:
 
         The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
+        if not self.index_tensors():
+            return {}
         fields, names = self.own_spec.pseudocode.tensors, self.environment()
         bounds = {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
         computed_with = (field for field in self.own_spec.fields if field.values)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -261,12 +260,26 @@ def field_values(numbers: Mapping[str, Any], sizes: Mapping[str, tuple[Any, ...]
     are all known.
     """
     names: dict[str, Any] = dict(numbers)
-    names |= {f"{name}.Count": len(value) for name, value in numbers.items() if isinstance(value, tuple)}
+    for name, value in numbers.items():
+        if isinstance(value, tuple):
+            names[f"{name}.Count"] = len(value)
     for name, own in sizes.items():
-        names[f"{name}.Sizes"], names[f"{name}.DimensionCount"] = own, len(own)
-        if all(isinstance(size, int) for size in own):
-            names[f"{name}.ElementCount"] = prod(own)
-    return names | {f"{name}.Count": count for name, count in Counter(array_of(name) for name in sizes).items() if name}
+        in_formulas, dimension_count, element_count, tensors = _attributes(name)
+        names[in_formulas], names[dimension_count] = own, len(own)
+        if tensors:
+            names[tensors] = names.get(tensors, 0) + 1
+        try:
+            names[element_count] = prod(own)
+        except TypeError:
+            continue  # a size is not known yet
+    return names
+
+
+@lru_cache(maxsize=1024)
+def _attributes(tensor: str) -> tuple[str, str, str, str]:
+    """Returns what formulas call a tensor's sizes, dimension count and elements, and the count of its array, if it is in one."""
+    array = array_of(tensor)
+    return f"{tensor}.Sizes", f"{tensor}.DimensionCount", f"{tensor}.ElementCount", array and f"{array}.Count"
 
 
 def array_of(tensor: str) -> str:
@@ -315,13 +328,17 @@ def check(text: str, environment: Environment) -> Broken | None:
     below if it is not in the environment. Raises PseudocodeError if the text cannot be read or has no value.
     """
     names = environment
-    counts = {name.removesuffix(".Count"): n for name, n in environment.items() if name.endswith(".Count")}
-    for statement in statements_of(text, counts):  # type: ignore[arg-type]  # a count is a number
+    for statement in statements_of(text, _counts(environment) if "[i]" in text else {}):
         if isinstance(statement, Assignment) and statement.name not in environment:
             names = {**names, statement.name: evaluate(statement.value, names)}
         elif broken := _broken(statement, names):
             return broken
     return None
+
+
+def _counts(environment: Environment) -> dict[str, int]:
+    """Returns how many elements each array has."""
+    return {n.removesuffix(".Count"): cast(int, count) for n, count in environment.items() if n.endswith(".Count")}
 
 
 def _broken(statement: FormulaStatement, environment: Environment) -> Broken | None:

@@ -1,7 +1,8 @@
 """Forms that differ in how data and indices reach the operator: as initializer, default, constant or output of a node.
 
 A form for index tensors treats all index tensors alike, and a form for data treats all other inputs alike. A descriptor
-without such inputs has no such form.
+without such inputs has no such form. Without graph inputs, ONNX Runtime computes the only node before the run: so data alone is
+no constant.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _init(draft: Draft) -> Formed | None:
 
 @form("data-init", "The data is an initializer, not a graph input.")
 def _data_init(draft: Draft) -> Formed | None:
-    return _constants(draft, draft.data)
+    return _constants(draft, draft.data) if draft.indices else None
 
 
 @form("both-init", "Data and indices are initializers, so that the model has no graph input.")
@@ -61,7 +62,7 @@ def _typed_init(draft: Draft) -> Formed | None:
 
 @form("typed-data-init", "The data is an initializer whose elements stand in a typed field, not in raw_data.")
 def _typed_data_init(draft: Draft) -> Formed | None:
-    return _constants(draft, draft.data, _typed, "initializer in a typed field")
+    return _constants(draft, draft.data, _typed, "initializer in a typed field") if draft.indices else None
 
 
 def _constants(
@@ -202,6 +203,8 @@ def _constant_node(draft: Draft) -> Formed | None:
 
 @form("external", "The data is an initializer whose elements stand in a file beside the model.")
 def _external(draft: Draft) -> Formed | None:
+    if not draft.indices:
+        return None
     content = b""
     for field in draft.data:
         tensor = draft.value(field)

@@ -180,7 +180,7 @@ def _output_init(draft: Draft) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
     nodes = draft.graph.node
     read_names = {name for node in nodes if node.op_type == draft.mapped.lowering.op_type for name in node.input}
-    if any(name not in read_names for name in draft.mapped.feeds if name not in draft.mapped.desc.index_tensors()):
+    if not draft.indices or any(name not in read_names for name in draft.data):
         return None
     for field in draft.data:
         draft.graph.output.append(draft.drop_input(field))

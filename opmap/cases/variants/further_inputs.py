@@ -5,6 +5,7 @@ Everything follows from the inputs that are given: no clock, no random numbers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
@@ -14,6 +15,7 @@ from ...descriptors import OperatorDesc, TensorDesc, complete
 from ...engines.arrays import dtype_of
 from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
+from ...pseudocode import array_of
 from ...tensors import Tensor
 from ..written_once import Numbers, rows_of, written
 from .formed import Inputs
@@ -22,7 +24,7 @@ MOST_ELEMENTS = 4096
 """Upper bound of elements in a tensor of other sizes, if the tensor itself has fewer than half as many."""
 
 _Sizes = dict[str, tuple[int, ...]]
-_Place = tuple[str, int]  # an input's field, and one of its dimensions
+_Place = tuple[str, int]  # a tensor's field, and one of its dimensions
 _Group = tuple[_Place, ...]
 
 
@@ -64,25 +66,33 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
 
 def has_other_sizes(desc: OperatorDesc) -> bool:
     """Returns whether `other_sizes` returns inputs for a descriptor."""
-    return _in_other_sizes(desc, 1) is not None
+    first = next(_groups(desc), None)
+    if first is None:
+        return False
+    return _in_other_sizes(desc, 1, [first]) is not None or _in_other_sizes(desc, 1) is not None
 
 
 # --- sizes ---
 
 
-def _in_other_sizes(desc: OperatorDesc, by: int) -> OperatorDesc | None:
+def _in_other_sizes(desc: OperatorDesc, by: int, groups: Sequence[_Group] = ()) -> OperatorDesc | None:
     """Returns the descriptor with as many groups of dimensions changed as possible; None if none can change."""
-    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
+    sizes = _own_sizes(desc)
     limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
-    for candidate in _candidates(sizes, list(_groups(desc)), by, limits):
+    for candidate in _candidates(sizes, groups or list(_groups(desc)), by, limits):
         resized = _resized(desc, candidate)
         if resized is not None and all(t.element_count <= limits[name] for name, t in resized.tensors.items()):
             return resized
     return None
 
 
+def _own_sizes(desc: OperatorDesc) -> _Sizes:
+    """Returns the sizes of the inputs, and of the outputs that no formula gives."""
+    return {name: desc.tensors[name].sizes for name in dict.fromkeys((*desc.inputs, *desc.own_spec.free_tensors))}
+
+
 def _candidates(sizes: _Sizes, groups: Sequence[_Group], by: int, limits: Mapping[str, int]) -> Iterator[_Sizes]:
-    """Gives changed input sizes, those with the most changes first: all groups of dimensions, then ever fewer."""
+    """Gives changed sizes, those with the most changes first: all groups of dimensions, then ever fewer."""
     for count in range(len(groups), 0, -1):
         candidate = {name: list(size) for name, size in sizes.items()}
         for group in groups[:count]:
@@ -96,12 +106,13 @@ def _candidates(sizes: _Sizes, groups: Sequence[_Group], by: int, limits: Mappin
 def _groups(desc: OperatorDesc) -> Iterator[_Group]:
     """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
 
-    A dimension either changes alone, or together with one dimension of another input that has the same size, or with those of all
-    other inputs that stand at the same place and have the same size.
+    A dimension either changes alone, or together with one dimension of another tensor that has the same size, or with those of all
+    other tensors that stand at the same place and have the same size.
     """
-    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
+    sizes = _own_sizes(desc)
     places = [(name, at) for name, size in sizes.items() for at in range(len(size))]
     grouped: set[_Place] = set()
+    refused: set[object] = set()  # tensors of an array that have the same sizes are alike
     for name, at in sorted(places, key=lambda place: -sizes[place[0]][place[1]]):
         if (name, at) in grouped:
             continue
@@ -110,20 +121,23 @@ def _groups(desc: OperatorDesc) -> Iterator[_Group]:
         partners.sort(key=lambda p: abs((len(sizes[name]) - at) - (len(sizes[p[0]]) - p[1])))
         aligned = [p for p in partners if len(sizes[p[0]]) - p[1] == len(sizes[name]) - at]
         for group in (((name, at),), *(((name, at), partner) for partner in partners), ((name, at), *aligned)):
+            key = frozenset(Counter((array_of(n) or n, sizes[n], i) for n, i in group).items())
+            if key in refused:
+                continue
             grown = {n: tuple(s + ((n, i) in group) for i, s in enumerate(size)) for n, size in sizes.items()}
             if _resized(desc, grown) is not None:
                 grouped.update(group)
                 yield group
                 break
+            refused.add(key)
 
 
 def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> OperatorDesc | None:
-    """Returns the descriptor with other input sizes.
+    """Returns the descriptor with other sizes; the page's formulas give those of the other tensors.
 
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
-    tensors = {name: desc.tensors[name] for name in desc.own_spec.free_tensors}
-    tensors |= {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
+    tensors = {name: TensorDesc(desc.tensors[name].data_type, own) for name, own in sizes.items()}
     try:
         changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:
