@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import example_descriptor
-from opmap.cases.random_cases import draw_any, draw_case
+from opmap.cases.random_cases import draw_any
 from opmap.diagnosis.failures import failure_of
-from opmap.engines.arrays import to_array
 from opmap.engines.providers import OpenProvider
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
@@ -18,17 +16,6 @@ from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import load_spec
-
-
-def split(case):
-    """What NumPy makes of SPLIT."""
-    ends = np.cumsum([t.sizes[case.desc.axis] for t in case.desc.output_tensors])[:-1]
-    return np.split(to_array(case.tensors["InputTensor"]), ends, case.desc.axis)
-
-
-def join(case):
-    """What NumPy makes of JOIN."""
-    return [np.concatenate([to_array(tensor) for tensor in case.tensors.values()], case.desc.axis)]
 
 
 def example(operator, id="1"):
@@ -43,19 +30,12 @@ def model(operator):
     return json.loads(json.dumps(model_json("it", case.desc, case.tensors)))
 
 
-@pytest.mark.parametrize(("operator", "numpy_of"), [("SPLIT", split), ("JOIN", join)])
-def test_300_random_descriptors_agree_with_numpy(operator, numpy_of):
-    """The expected outputs are those of ONNX's definition, bit for bit; counts are 1, 2, 3, and many."""
-    counts = set()
-    for seed in range(300):
-        source = SeededSource(seed)
-        case = draw_case(source, draw_any(source, operator, 256))
-        assert () == case.desc.violations()
-        expected = case.inputs.all_expected
-        for array, (field, bits) in zip(numpy_of(case), expected.items(), strict=True):
-            width = case.desc.tensors[field].data_type.size
-            assert array.tobytes() == np.array(list(bits), f"<u{width}").tobytes()
-        counts.add(len(case.desc.tensors) - 1)
+@pytest.mark.parametrize("operator", ["SPLIT", "JOIN"])
+def test_random_descriptors_have_one_tensor_and_many(operator):
+    """Arrays of 300 random descriptors have 1, 2, 3, and many tensors; none breaks a rule."""
+    descs = [draw_any(SeededSource(seed), operator, 256) for seed in range(300)]
+    assert [] == [desc for desc in descs if desc.violations()]
+    counts = {len(desc.tensors) - 1 for desc in descs}
     assert {1, 2, 3, 4} < counts and max(counts) > 16
 
 
