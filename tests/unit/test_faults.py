@@ -4,6 +4,7 @@ A fault that no case catches is a hole in the catalogue. A mismatch of right out
 """
 
 import json
+from collections import Counter
 from functools import cache
 from itertools import accumulate
 from math import prod
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 from described import described
 from fixed_answers import gather
+from tiers import own_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, large
+from opmap.cases.catalogue import large
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
@@ -77,15 +79,9 @@ SHOWN_BY = {
 
 
 @cache
-def catalogue_of(tier):
-    """Returns the cases of a tier."""
-    return list(catalogue(tier, variants=False))
-
-
-@cache
 def scores(tier):
     """Returns the scores of a tier by the fault's name. Computed once, because `standard` takes long."""
-    return {s.name: s for s in score(catalogue_of(tier))}
+    return {s.name: s for s in score(own_cases(tier))}
 
 
 class TestFaults:
@@ -94,7 +90,7 @@ class TestFaults:
     def test_smoke_catches(self):
         """`smoke` catches each fault that needs no large tensor; the judge calls the first case a mismatch too."""
         first = {name: scores("smoke")[name].first for name in REAL if FAULTS[name].tier == "smoke"}
-        cases = {case.id: case for case in catalogue_of("smoke")}
+        cases = {case.id: case for case in own_cases("smoke")}
         assert [] == [name for name, case_id in first.items() if case_id is None]
         verdicts = {
             name: Judge(open_fault(name), brief=True)(cases[case_id]).verdict for name, case_id in first.items()
@@ -279,7 +275,7 @@ class TestAccess:
 
     def test_agrees_with_the_interpreter(self):
         """Address by address, for every case of smoke. `test_programs` has operators with guards, and those that ignore indices."""
-        for case in catalogue_of("smoke"):
+        for case in own_cases("smoke"):
             arrays, access = CaseArrays(case), case.desc.access
             if access.value_reads or access.ignores_outside:
                 continue
@@ -293,8 +289,9 @@ class TestAccess:
                         wanted = [*range(prod(access.sizes[statement.source]))]
                         continue
                     written = arrays.element_addresses(statement.target).tolist()
+                    writes = Counter(written)
                     for at, read in zip(written, arrays.element_addresses(statement.source).tolist(), strict=True):
-                        wanted[at] = starts[statement.source.tensor] + read if written.count(at) == 1 else None
+                        wanted[at] = starts[statement.source.tensor] + read if writes[at] == 1 else None
             assert list(case.desc.origins(case.tensors)) == wanted
 
     def test_without_index_tensors(self):
@@ -383,13 +380,13 @@ class TestCommand:
         assert 0 == code
         lines = {line.split()[0]: line.split()[1:] for line in out.splitlines()[: len(FAULTS)]}
         assert list(FAULTS) == list(lines)
-        other_than_zero = sum(any(map(any, case.inputs.all_expected.values())) for case in catalogue_of("smoke"))
-        assert [str(other_than_zero), catalogue_of("smoke")[0].id] == lines["output-zero"]
-        assert ["1", catalogue_of("smoke")[0].id, "alone"] == lines["run-first-wrong"]
-        assert f"{catalogue_of('smoke')[0].id} alone catches run-first-wrong" in out
+        other_than_zero = sum(any(map(any, case.inputs.all_expected.values())) for case in own_cases("smoke"))
+        assert [str(other_than_zero), own_cases("smoke")[0].id] == lines["output-zero"]
+        assert ["1", own_cases("smoke")[0].id, "alone"] == lines["run-first-wrong"]
+        assert f"{own_cases('smoke')[0].id} alone catches run-first-wrong" in out
         caught = sum(bool(s.caught_by) for s in scores("smoke").values())
         assert (
-            f"{caught} of {len(REAL) + len(HUGE)} faults caught by the {len(catalogue_of('smoke'))} cases of smoke"
+            f"{caught} of {len(REAL) + len(HUGE)} faults caught by the {len(own_cases('smoke'))} cases of smoke"
             in out
         )
 
@@ -399,7 +396,7 @@ class TestCommand:
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])
-        assert [case.id for case in catalogue_of("smoke")] == document["cases"]
+        assert [case.id for case in own_cases("smoke")] == document["cases"]
         assert list(FAULTS) == [entry["name"] for entry in document["faults"]]
         for entry in document["faults"]:
             expected = scores("smoke")[entry["name"]]
