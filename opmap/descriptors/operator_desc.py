@@ -230,7 +230,9 @@ class OperatorDesc:
                     raise
                 continue
             if broken:
-                broken_rules.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
+                field, count, _ = broken.subject.partition(".Count")
+                wanted = f"of {broken.wanted} elements" if count else broken.wanted
+                broken_rules.append(Violation(rule.id, field, wanted, broken.got))
         return tuple(broken_rules)
 
     def _outside_their_types(self) -> Iterator[Violation]:

@@ -68,6 +68,16 @@ def test_bindings_with_a_count_and_an_offset():
         ("desc.InputCount", 3, "must be InputTensors.Count = 2, got 3 (JOIN.C1)"),
         ("desc.InputTensors", [], "must be InputTensors.Count = 0, got 2 (JOIN.C1)"),
         ("desc.InputTensors", {}, "must be an array, got an object"),
+        (
+            "bindings.Nonsense",
+            "InputTensors[0]",
+            "must be a tensor of the descriptor (InputTensors, OutputTensor), got Nonsense",
+        ),
+        (
+            "bindings.InputTensors[0]",
+            "InputTensors[0]",
+            "must be a tensor of the descriptor (InputTensors, OutputTensor)",
+        ),
         ("bindings.InputTensors", ["InputTensors[0]"], "must be 2 bindings, one per tensor, got 1"),
         ("bindings.InputTensors", ["InputTensors[0]"] * 3, "must be 2 bindings, one per tensor, got 3"),
         (

@@ -9,9 +9,10 @@ from dxdispatch_models import DESC, changed, gather, one, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opmap.errors import InputError
+from opmap.cases.catalogue import example_descriptor
+from opmap.errors import InputError, RuleError
 from opmap.limits import MAX_ELEMENTS, MAX_NESTING, MAX_STRIDED_ELEMENTS
-from opmap.mapping.dxdispatch import read_model
+from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
 
 
@@ -186,6 +187,76 @@ class TestRefusals:
             changed("dispatchables", "ga\nther", to={}, model=changed("commands", 0, "dispatchable", to="x\ny"))
         )
         assert message.isprintable()
+
+
+MODES = "REFLECTION or SYMMETRIC or WRAP"
+
+
+class TestFields:
+    """What the gathers lack: arrays of numbers, enumerations, scalars."""
+
+    @pytest.mark.parametrize(
+        ("operator", "field", "value", "wanted"),
+        [
+            ("TILE", "Repeats", [1, 1, 3], ".Repeats: must be of RepeatsCount = 4 elements, got 3 (TILE.C2)"),
+            ("TILE", "Repeats", [1, 1, 3, 3, 1], ".Repeats: must be of RepeatsCount = 4 elements, got 5 (TILE.C2)"),
+            ("TILE", "Repeats", 3, ".Repeats: must be an array, got the number 3"),
+            ("TILE", "Repeats", [1, 1, 3, -1], ".Repeats[3]: must be int >= 0, got -1"),
+            ("TILE", "RepeatsCount", [4], ".RepeatsCount: must be int, got array"),
+            ("SLICE1", "InputWindowStrides", [1, 1, 2, -(2**31) - 1], ".InputWindowStrides[3]: must be int >= -2147483648"),
+            ("SLICE1", "InputWindowStrides", [1, 1, 2], ".InputWindowStrides: must be of DimensionCount = 4 elements"),
+            ("PADDING1", "PaddingMode", "MIRROR", f".PaddingMode: must be CONSTANT or EDGE or {MODES}, got 'MIRROR'"),
+            ("PADDING1", "PaddingMode", 0, f".PaddingMode: must be CONSTANT or EDGE or {MODES}, got the number 0"),
+            ("PADDING1", "PaddingMode", ["EDGE"], f".PaddingMode: must be CONSTANT or EDGE or {MODES}, got an array"),
+            ("PADDING1", "PaddingValue", 1e39, ".PaddingValue: must be a number that FLOAT32 can hold, got 1e+39"),
+            ("PADDING1", "PaddingValue", float("inf"), '.PaddingValue: must be a JSON number, or "NaN", "Inf" or "-Inf" as'),
+            ("PADDING1", "PaddingValue", [9], '.PaddingValue: must be a number, "NaN", "Inf" or "-Inf" for FLOAT32, got [9]'),
+            ("PADDING1", "PaddingValueDataType", "INT8", ".PaddingValueDataType: must be OutputTensor.DataType = FLOAT32"),
+        ],
+    )  # fmt: skip
+    def test_wrong(self, operator, field, value, wanted):
+        """One line says where, what was wanted, what was got, and the rule."""
+        dispatch = self.read(operator, **{field: value})
+        error = dispatch.error or RuleError(dispatch.desc.violations(), path=dispatch.path)
+        line = f"{error.path}: {error.message}"
+        assert line.startswith(f"$.dispatchables.it.desc{wanted}"), line
+        assert "\n" not in line
+
+    @pytest.mark.parametrize("name", ["WRAP", "DML_PADDING_MODE_WRAP", "dml_padding_mode_wrap"])
+    def test_names_of_an_enumeration(self, name):
+        """They are read as DxDispatch reads them: with and without the prefix, in upper and lower case."""
+        assert "WRAP" == self.read("PADDING1", PaddingMode=name).desc.named_numbers["PaddingMode"]
+
+    @pytest.mark.parametrize(
+        ("value", "bits"), [(-1, 0xBF800000), (0.5, 0x3F000000), ("-Inf", 0xFF800000), ("NaN", 0x7FC00000)]
+    )
+    def test_a_scalar(self, value, bits):
+        """It is a plain number; what JSON has no number for is a string."""
+        assert bits == self.read("PADDING1", PaddingValue=value).desc.padding_value
+
+    def test_an_integer_scalar(self):
+        """A scalar of 64 bits keeps each of them, and one of 8 bits holds no more."""
+        desc = self.read("PADDING1").desc
+        for data_type, value, message in (
+            ("INT64", 2**63 - 1, None),
+            ("UINT8", 256, "must be a whole number from 0 to 255 for UINT8, got 256"),
+            (
+                "INT64",
+                1.5,
+                "must be a whole number from -9223372036854775808 to 9223372036854775807 for INT64, got 1.5",
+            ),
+        ):
+            sizes = {name: {"DataType": data_type, "Sizes": [*desc.tensors[name].sizes]} for name in desc.tensors}
+            dispatch = self.read("PADDING1", **sizes, PaddingValueDataType=data_type, PaddingValue=value)
+            assert value == dispatch.desc.padding_value if message is None else message == dispatch.error.message
+
+    def read(self, operator, **fields):
+        """The first example of an operator, with some fields changed."""
+        desc, tensors = example_descriptor(OPERATORS[operator].descriptor.spec(), "1")
+        model = json.loads(json.dumps(model_json("it", desc, {name: tensors[name] for name in desc.inputs})))
+        model["dispatchables"]["it"]["desc"] |= fields
+        (dispatch,) = read_model(json.dumps(model))
+        return dispatch
 
 
 def _places(value, path=()):

@@ -386,8 +386,7 @@ class TestCommand:
         assert f"{own_cases('smoke')[0].id} alone catches run-first-wrong" in out
         caught = sum(bool(s.caught_by) for s in scores("smoke").values())
         assert (
-            f"{caught} of {len(REAL) + len(HUGE)} faults caught by the {len(own_cases('smoke'))} cases of smoke"
-            in out
+            f"{caught} of {len(REAL) + len(HUGE)} faults caught by the {len(own_cases('smoke'))} cases of smoke" in out
         )
 
     def test_as_json(self, capsysbinary, monkeypatch):

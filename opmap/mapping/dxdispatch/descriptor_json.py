@@ -53,13 +53,16 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
 
 
 def _enumeration(field: Field, value: JsonValue) -> int:
+    name = value.value
     try:
-        return field.number(value.string().upper())
+        return field.number(name.upper() if isinstance(name, str) else "")
     except ValueError:
-        raise InputError(f"must be {' or '.join(field.names)}, got {shown(value.value)}", path=value.path) from None
+        got = shown(name) if isinstance(name, str) else value.kind
+        raise InputError(f"must be {' or '.join(field.names)}, got {got}", path=value.path) from None
 
 
 def _scalar(data_type: DataType, value: JsonValue) -> int:
+    value.check_finite()
     try:
         (bits,) = to_bits(data_type, [value.value])
     except InputError as error:

@@ -76,6 +76,12 @@ class JsonValue:
         if isinstance(self.value, list) and len(self.value) > limit:
             raise InputError(f"must be at most {limit} {what}, got {len(self.value)}", path=self.path)
 
+    def check_finite(self, name: str = "") -> None:
+        """Raises InputError for a bare NaN or infinity, which JSON cannot write: DxDispatch wants a string."""
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            wanted = 'a JSON number, or "NaN", "Inf" or "-Inf" as a string'
+            raise InputError(f"{name}must be {wanted}, got {self.kind}", path=self.path)
+
     def string(self) -> str:
         """Returns the value as a string."""
         if not isinstance(self.value, str):

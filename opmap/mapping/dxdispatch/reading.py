@@ -127,6 +127,10 @@ class _Reader:
         The outputs must be bound. Their initial values are ignored; with an offset, they must hold the tensor.
         """
         bindings = command.member("bindings").object()
+        fields = [field.name for field in desc.spec().fields if field.is_tensor]
+        for surplus in (name for name in bindings.members if name not in fields):
+            wanted = f"must be a tensor of the descriptor ({names(fields)})"
+            raise InputError(f"{wanted}, got {names([surplus])}", path=bindings.path_of(surplus))
         tensors, inputs, offsets = {}, {}, {}
         values = {name: value for field in desc.members() for name, value in _bound(bindings, desc, field).items()}
         for field_name, tensor_desc in desc.inputs.items():

@@ -6,7 +6,6 @@ folder.
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...descriptors import TensorDesc
 from ...errors import InputError, shown
 from ...files import file_inside, read_bytes
 from ...limits import MAX_ELEMENTS, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
-from ...tensors import DataType, Tensor, plain, to_bits
+from ...tensors import DataType, Tensor, to_bits
 from .descriptor_json import to_data_type
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 from .npy_file import npy_values
@@ -239,11 +238,9 @@ def _check_count(count: int, values: JsonValue) -> None:
 
 
 def _bits(data_type: DataType, numbers: Sequence[object], values: JsonValue) -> array[int]:
-    """Returns bit patterns. A bare NaN or infinity, which JSON cannot write, is refused: DxDispatch wants a string."""
+    """Returns bit patterns."""
     for i, number in enumerate(numbers):
-        if isinstance(number, float) and not math.isfinite(number):
-            wanted = 'a JSON number, or "NaN", "Inf" or "-Inf" as a string'
-            raise InputError(f"value {i} must be {wanted}, got a bare {plain(number)}", path=values.path)
+        JsonValue(number, values.path).check_finite(f"value {i} ")  # type: ignore[arg-type]
     try:
         return to_bits(data_type, numbers)
     except InputError as error:
