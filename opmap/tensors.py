@@ -8,7 +8,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import Literal, TypeVar, cast
 
@@ -151,6 +151,74 @@ def from_bits(data_type: DataType, bits: Sequence[int]) -> Sequence[int | float]
         values.frombytes(memoryview(bits).cast("B"))
         return values
     return struct.unpack(f"<{len(bits)}{data_type.code}", bits)
+
+
+_FLOATS = {  # numbers of bits: (exponent, mantissa)
+    DataType.FLOAT16: (5, 10),
+    DataType.FLOAT32: (8, 23),
+    DataType.FLOAT64: (11, 52),
+}
+
+
+def float_limits(data_type: DataType) -> tuple[float, float]:
+    """Returns the smallest number above 0 that is no denormal, and the highest number of a float type."""
+    exponent, mantissa = _FLOATS[data_type]
+    smallest, highest = from_bits(data_type, [1 << mantissa, (((1 << exponent) - 1) << mantissa) - 1])
+    return smallest, highest
+
+
+def special_values(data_type: DataType) -> list[int]:
+    """Returns the bit patterns of a data type that a conversion to another type and back would change."""
+    width = data_type.size * 8
+    if data_type.kind != "float":
+        edges = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1, (1 << width) - 2]
+        edges += [v for bit in (7, 8, 11, 15, 16, 24, 31, 32, 53) for v in ((1 << bit), (1 << bit) - 1, (1 << bit) + 1)]
+        return list(dict.fromkeys(v for v in edges if v < 1 << width))
+    exponent, mantissa = _FLOATS[data_type]
+    infinity, quiet, sign = ((1 << exponent) - 1) << mantissa, 1 << mantissa - 1, 1 << width - 1
+    one = ((1 << exponent - 1) - 1) << mantissa
+    positive = [
+        0,
+        1,  # smallest denormal
+        (1 << mantissa) - 1,  # largest denormal
+        1 << mantissa,  # smallest normal
+        one,
+        one + 1,
+        infinity - 1,  # largest number
+        infinity,
+        infinity | quiet,
+        infinity | quiet | 0x15,  # quiet NaN with a payload
+        infinity | 0x2A,  # signalling NaN
+    ]
+    return positive + [v | sign for v in positive]
+
+
+SMALL = 8
+"""The numbers 0 to SMALL come first among the values that drawn scalars have, and small negative ones next."""
+
+SCALAR_VALUES = 64
+"""At least as many as `scalar_values` gives."""
+
+
+@cache
+def scalar_values(data_type: DataType) -> tuple[int, ...]:
+    """Returns the bit patterns that drawn scalars have: small numbers, then special values of the data type.
+
+    A negative number in an unsigned type is the pattern that addition takes for it.
+    """
+    mask, small = (1 << data_type.size * 8) - 1, [*range(SMALL + 1), *range(-1, -SMALL // 2 - 1, -1)]
+    is_float = data_type.kind == "float"
+    numbers = to_bits(data_type, [*small, 0.5, -0.25]) if is_float else [n & mask for n in small]
+    return tuple(dict.fromkeys([*numbers, *special_values(data_type)]))
+
+
+def same_number(bits: int, before: DataType, after: DataType) -> int:
+    """Returns the bit pattern of the same number in another data type; if that has no such number, the lower bits."""
+    try:
+        (converted,) = to_bits(after, [plain(from_bits(before, [bits])[0])])
+    except InputError:
+        return bits & (1 << after.size * 8) - 1
+    return converted
 
 
 def plain(value: _Number) -> _Number | str:

@@ -84,7 +84,7 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
     indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
     first = desc.first_data
     shape = shape_word(first.dimension_count, desc.short_names(), desc.numbers)
-    stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern or '-'}/{data}"
+    stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern or '-'}/{data or '-'}"
     content = f"[{_encoded(desc)}, {_json(pattern)}, {_json(data)}]"
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 

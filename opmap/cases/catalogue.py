@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc, complete_sizes, implied
+from ..descriptors import OperatorDesc, TensorDesc, implied
 from ..operators import OPERATORS, Operator
 from ..operators.random_source import SeededSource
 from ..spec import Spec
@@ -182,7 +182,7 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
             cases = [generated(desc, pattern, "addr") for desc in (first, second)]
             # a number moves elements; a scalar is written
             shown = [case.expected if name in scalars else case.desc.origins(case.tensors) for case in cases]
-            if shown[0] != shown[1] and len(set(shown[0])) > 1:
+            if shown[0] != shown[1] and (len(set(shown[0])) > 1 or not first.inputs):
                 yield from cases
                 yield generated(retyped(second, second.output.data_type, other_type), pattern, "addr")
                 break
@@ -261,15 +261,15 @@ def _world(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     if wanted is not None and not wanted.may_be_generated(operator.name):
         return
     forms = _world_forms(descriptor.spec())
-    for i, (sizes, numbers) in enumerate(operator.world(*descriptor.spec().world)):
+    for i, outline in enumerate(operator.world(*descriptor.spec().world)):
         data = DATA_PATTERNS[i // len(forms) % len(DATA_PATTERNS)]
-        shape = shape_word(len(next(iter(sizes.values()))), descriptor.short_names(), numbers)
+        shape = shape_word(len(next(iter(outline.sizes.values()))), descriptor.short_names(), outline.numbers)
         wanted_widths = [
             t for t in widths(operator) if wanted is None or wanted.may_begin(operator.name, t.name, shape)
         ]
         if not wanted_widths:
             continue
-        desc = complete_sizes(descriptor, sizes, numbers)
+        desc = operator.described(outline)
         index_type, pattern = next(form for form in _from(forms, i) if allows_pattern(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
         for data_type in wanted_widths:
@@ -324,8 +324,9 @@ def _rows(operator: Operator, part: str, wanted: CaseIds | None, *, smoke: bool 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     """Returns a case of a descriptor with values of these patterns; indices are graph inputs."""
+    data = data if desc.data_tensors() else ""
     id = case_id(desc, pattern, data)
-    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern or None, data_pattern=data)
+    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern or None, data_pattern=data or None)
 
 
 def model_index_forms(operator: str) -> Iterator[tuple[DataType, str]]:

@@ -22,7 +22,7 @@ WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 def widths(operator: Operator) -> list[DataType]:
     """Returns the data types of WIDTHS that the operator has."""
     spec = operator.descriptor.spec()
-    return [t for t in WIDTHS if t.name in spec.support[0].tensors[spec.data_tensors[0]].data_types]
+    return [t for t in WIDTHS if t.name in spec.support[0].tensors[spec.first_data].data_types]
 
 
 _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "index_path")
@@ -31,11 +31,11 @@ _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "ind
 def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
     """Returns every parameter of an operator with its classes, in the order of the covering arrays' columns.
 
-    An operator without index tensors lacks the parameters that describe indices.
+    An operator without index tensors lacks the parameters that describe indices, one without data tensors those that describe data.
     """
     descriptor = operator.descriptor
     support = descriptor.spec().support[0]
-    data = support.tensors[descriptor.data_tensors()[0]]
+    data = support.tensors[descriptor.spec().first_data]
     indices = descriptor.index_tensors()
     low, high = data.dimension_counts
     classes = {
@@ -48,7 +48,7 @@ def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
         **operator.parameters,
         "index_type": support.tensors[indices[0]].data_types if indices else (),
         "index_pattern": index_patterns(descriptor.spec()),
-        "data_pattern": DATA_PATTERNS,
+        "data_pattern": DATA_PATTERNS if descriptor.data_tensors() else (),
         "index_path": tuple(INDEX_PATHS),
     }
     classes |= operator.parameters
@@ -104,7 +104,8 @@ def classify(case: Case) -> dict[str, str | None]:
     An index pattern counts only if the indices' values show it.
     """
     classes = classify_desc(case.desc)
-    classes["data_pattern"] = case.data_pattern
+    if case.desc.data_tensors():
+        classes["data_pattern"] = case.data_pattern
     if case.desc.index_tensors():
         pattern, bounds = case.index_pattern, case.desc.index_bounds
         shown = pattern and all(
@@ -151,7 +152,8 @@ def cases_in(desc: OperatorDesc, choice: Mapping[str, str]) -> list[Case]:
     """Returns the cases of a descriptor with the values of a choice, one per round of its data; empty if there are none."""
     if not possible_values(desc, choice):
         return []
-    return cases_with(desc, choice.get("index_pattern", ""), choice["data_pattern"], choice.get("index_path", "input"))
+    values = choice.get("index_pattern", ""), choice.get("data_pattern", "")
+    return cases_with(desc, *values, choice.get("index_path", "input"))
 
 
 def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input") -> list[Case]:
@@ -163,5 +165,5 @@ def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input")
     for name in rounds(desc, data):
         id = case_id(desc, pattern, name, variant)
         values = Filled(desc, id, pattern, name)
-        cases.append(Case(id, desc, values, None, variant, pattern or None, data))
+        cases.append(Case(id, desc, values, None, variant, pattern or None, data if name else None))
     return cases

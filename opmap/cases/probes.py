@@ -49,11 +49,12 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     inputs: dict[str, list[bool | float]]
     outcomes: tuple[Expectation, ...]
+    opset: int = OPSET
     output: list[bool | float] | None = None
 
     def model_proto(self) -> onnx.ModelProto:
-        """Returns the parsed model with opmap's IR version and opset."""
-        return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>\n{self.model}')
+        """Returns the parsed model with opmap's IR version and the probe's opset."""
+        return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {self.opset}]>\n{self.model}')
 
     @property
     def operators(self) -> list[str]:

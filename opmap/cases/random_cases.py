@@ -18,10 +18,10 @@ import msgspec
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, Operator, size_classes
 from ..operators.random_source import RandomSource, SeededSource, draw_sizes, pick
-from ..tensors import DataType, Tensor, to_bits
+from ..tensors import DataType, Tensor, special_values, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, classify_desc, parameters, possible_forms
-from .values import DATA_PATTERNS, Bits, rounds, special_values
+from .values import DATA_PATTERNS, Bits, rounds
 from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
@@ -35,8 +35,8 @@ MIN_BITS, MAX_BITS = 3, 18
 
 
 def data_types(operator: str) -> tuple[DataType, ...]:
-    """Returns the data types that the highest feature level supports for the tensors whose elements are moved."""
-    return _supported(operator, OPERATORS[operator].descriptor.data_tensors())
+    """Returns the data types that the highest feature level supports for the tensors that hold no indices."""
+    return _supported(operator, (OPERATORS[operator].descriptor.spec().first_data,))
 
 
 def index_types(operator: str) -> tuple[DataType, ...]:
@@ -58,7 +58,8 @@ def draw_descriptor(
     `dimension_counts` is (lowest, highest). No tensor has more than `max_elements` elements.
     """
     *types, count = _draw_kind(source, data_types, index_types, dimension_counts)
-    return _redrawn(lambda: retyped(OPERATORS[operator].draw(source, count, max_elements), *types))
+    own = OPERATORS[operator]
+    return _redrawn(lambda: retyped(own.draw(source, count, max_elements, data_type=types[0]), *types))
 
 
 def _draw_kind(
@@ -87,7 +88,7 @@ def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
     """
     seeds = {name: source.integer(0, MAX_SEED) for name in desc.inputs}
     tensors = {name: _tensor(desc, name, seed) for name, seed in seeds.items()}
-    words = [f"seed{seed:x}" for seed in seeds.values()]
+    words = [f"seed{seed:x}" for seed in seeds.values()] or [""]
     return Case(case_id(desc, ".".join(words[1:]), words[0]), desc, tensors)
 
 
@@ -189,7 +190,7 @@ def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
 
     def draw() -> OperatorDesc:
         left[:] = factors
-        return retyped(operator.draw(source, count, most, sizes), data_type, index_type)
+        return retyped(operator.draw(source, count, most, sizes, data_type), data_type, index_type)
 
     desc = _redrawn(draw)
     choice = {"data_pattern": pick(source, DATA_PATTERNS)}

@@ -15,7 +15,7 @@ import numpy as np
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
 from ..spec import Spec
-from ..tensors import DataType, Tensor, to_bits
+from ..tensors import DataType, Tensor, special_values, to_bits
 from .written_once import Numbers, rows_of, written
 
 FAR = "far"
@@ -70,12 +70,6 @@ _DIFFERENT = {"one": 1, "bounds": 2}  # pattern -> how many different elements i
 # Width in bytes -> factor. Multiplication by an odd factor modulo a power of two maps different addresses to different
 # values, and spreads the bits of neighbouring addresses over the whole value.
 _SPREAD = {1: 0xA7, 2: 0x9E37, 4: 0x9E3779B1, 8: 0x9E3779B97F4A7C15}
-
-_FLOATS = {  # numbers of bits: (exponent, mantissa)
-    DataType.FLOAT16: (5, 10),
-    DataType.FLOAT32: (8, 23),
-    DataType.FLOAT64: (11, 52),
-}
 
 
 @lru_cache(maxsize=1024)
@@ -154,9 +148,11 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...], rows: Nu
 def rounds(desc: OperatorDesc, data: str) -> list[str]:
     """Returns the names of the rounds that a data pattern needs: one per digit of the largest address.
 
-    If one round is enough, its name is the pattern's.
+    If one round is enough, its name is the pattern's. Without data, there is one round without a name.
     """
     data_tensors = [desc.tensors[name] for name in desc.own_spec.data_tensors]
+    if not data_tensors:
+        return [""]
     last = sum(t.element_count for t in data_tensors) - 1
     width = min(t.data_type.size for t in data_tensors) * 8
     digits = max(-(-last.bit_length() // width), 1)
@@ -357,29 +353,3 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
 @cache
 def _special_values(data_type: DataType) -> np.ndarray:
     return np.array(special_values(data_type), np.uint64).astype(f"<u{data_type.size}")
-
-
-def special_values(data_type: DataType) -> list[int]:
-    """Returns the bit patterns of a data type that a conversion to another type and back would change."""
-    width = data_type.size * 8
-    if data_type.kind != "float":
-        edges = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1, (1 << width) - 2]
-        edges += [v for bit in (7, 8, 11, 15, 16, 24, 31, 32, 53) for v in ((1 << bit), (1 << bit) - 1, (1 << bit) + 1)]
-        return list(dict.fromkeys(v for v in edges if v < 1 << width))
-    exponent, mantissa = _FLOATS[data_type]
-    infinity, quiet, sign = ((1 << exponent) - 1) << mantissa, 1 << mantissa - 1, 1 << width - 1
-    one = ((1 << exponent - 1) - 1) << mantissa
-    positive = [
-        0,
-        1,  # smallest denormal
-        (1 << mantissa) - 1,  # largest denormal
-        1 << mantissa,  # smallest normal
-        one,
-        one + 1,
-        infinity - 1,  # largest number
-        infinity,
-        infinity | quiet,
-        infinity | quiet | 0x15,  # quiet NaN with a payload
-        infinity | 0x2A,  # signalling NaN
-    ]
-    return positive + [v | sign for v in positive]

@@ -33,7 +33,7 @@ from ..pseudocode import (
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, from_bits, plain, to_bits
+from ..tensors import DataType, Tensor, from_bits, plain, same_number
 from .tensor_desc import TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
@@ -111,9 +111,12 @@ class OperatorDesc:
         return dataclasses.replace(self, **members)
 
     def with_tensors(self, tensors: Mapping[str, TensorDesc]) -> Self:
-        """Returns a copy with some tensors changed, by DirectML's names. Scalars get the data types that the rules give."""
+        """Returns a copy with some tensors changed, by DirectML's names. Scalars get the data types that the rules give.
+
+        A scalar stays the same number where its new data type holds it.
+        """
         changed = {**self.tensors, **tensors}
-        return self.from_members({**changed, **typed(self.spec(), changed, self.numbers)})
+        return self.from_members({**changed, **typed(self.spec(), changed, self.numbers, self.scalars)})
 
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
@@ -190,8 +193,8 @@ class OperatorDesc:
 
     @property
     def first_data(self) -> TensorDesc:
-        """The first of the tensors whose elements are moved."""
-        return self.tensors[self.own_spec.data_tensors[0]]
+        """The first of the inputs whose elements are moved; the output if there are none."""
+        return self.tensors[self.own_spec.first_data]
 
     @property
     def element_count(self) -> int:
@@ -451,10 +454,16 @@ def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str,
     return typed(spec, tensors, numbers)
 
 
-def typed(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no payload.
+def typed(
+    spec: Spec,
+    tensors: Mapping[str, TensorDesc],
+    numbers: Mapping[str, Any],
+    before: Mapping[str, DataType] | None = None,
+) -> dict[str, Any]:
+    """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no sign and no payload.
 
-    As long as the tensor that gives the type is missing, the scalar stays as it is.
+    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing, the
+    scalar stays as it is.
     """
     numbers, names = dict(numbers), environment(spec, tensors, numbers)
     for scalar, field in spec.scalars.items():
@@ -463,8 +472,8 @@ def typed(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, A
         except PseudocodeError:
             continue
         numbers[field], data_type = spec.field(field).number(name), DataType[name]
-        (bits,) = to_bits(data_type, from_bits(data_type, [numbers[scalar] & (1 << 8 * data_type.size) - 1]))
-        numbers[scalar] = bits
+        own_type = before[scalar] if before else data_type
+        numbers[scalar] = same_number(numbers[scalar] & (1 << 8 * own_type.size) - 1, own_type, data_type)
     return numbers
 
 
@@ -475,7 +484,7 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
     dimension count.
     """
     spec = written_out(cls.spec(), tensors)
-    first = tensors.get(spec.data_tensors[0]) or next(iter(tensors.values()))
+    first = tensors.get(spec.first_data) or next(iter(tensors.values()))
     whole = dict(tensors)
     for name in (n for n in spec.field_names("input", "output") if n not in tensors):
         value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(spec, whole, numbers))

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..cases.case import Case
 from ..cases.features import features
-from ..cases.values import special_values
 from ..errors import names
 from ..faults import FAULTS, Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
+from ..tensors import special_values
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .causes import Cause, best_label, cause_of, causes, joined, whole_relation, with_models, without_calls

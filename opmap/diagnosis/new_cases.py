@@ -163,7 +163,7 @@ class NewCases:
         tensors: Mapping[str, Tensor] = _WithIndices(filled, indices) if indices else filled
         if not all(tensor.packed for tensor in desc.inputs.values()):
             tensors = {name: as_stored(desc.inputs[name], tensor) for name, tensor in tensors.items()}
-        case = Case(id, desc, tensors, None, path, pattern, data.rstrip("0123456789"))
+        case = Case(id, desc, tensors, None, path, pattern, data.rstrip("0123456789") or None)
         if variant in LAYOUTS:
             return in_layout(case, variant)
         return case if variant == path else _in_variant(case, variant)

@@ -78,6 +78,9 @@ def _is_underlined(lines: Sequence[str]) -> bool:
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
+_LOOP = re.compile(
+    r"\s*(?:for each coordinate in \w+|endfor|[A-Za-z_]\w*\[coordinate\]\s*=\s*\w+|\w+\s*\+=\s*\w+)\s*$", re.ASCII
+)
 _COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
 _ENTRY = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+\s*$))", re.ASCII)
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)
@@ -129,7 +132,8 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
         if taken[at] or not line.isascii() or len(line) > _LONGEST_CODE:
             break
         if depth <= 0:
-            kind = "line" if _REFERENCE.match(line) or _COPY.match(line) else "struct" if _STRUCT.match(line) else None
+            is_line = any(pattern.match(line) for pattern in (_REFERENCE, _COPY, _LOOP))
+            kind = "line" if is_line else "struct" if _STRUCT.match(line) else None
             entry = _ENTRY.match(line) if kind is None else None
             if entry:
                 kind = "entry"

@@ -34,7 +34,7 @@ from ..pseudocode import (
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership, Subscript
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, to_bits
 from .equivalence import same_formula, same_lines
 from .examples import (
     facts,
@@ -225,10 +225,17 @@ class _Run:
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
             yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
-        for name in numbers:
-            value = self.fields.get(name, 0)
-            if isinstance(value, int) and value >= 2**32:
-                yield self._found("reading", name, f"{name} must be a UINT, got {self.fields[name]}")
+        for field in (f for f in self.shipped.fields if f.kind == "uint" and not f.names):
+            value, (least, highest) = self.fields.get(field.name, 0), field.limits
+            if not isinstance(value, int) or not least <= value <= highest:
+                yield self._found("reading", field.name, f"{field.name} must be a UINT, got {value}")
+        for name in (n for n in self.shipped.scalars if n in self.parsed.fields):
+            if data_type := self.shipped.scalar_type(name, self.parsed):
+                try:
+                    to_bits(data_type, [self.parsed.fields[name]])
+                except InputError as error:
+                    message = f"{name} {error.message.removeprefix('value 0 ')}"
+                    yield self._found("values", name, message)
         for field in (f for f in self.shipped.fields if f.is_array and f.name in self.fields):
             value, (least, highest) = self.fields[field.name], field.limits
             if not isinstance(value, tuple) or not all(least <= n <= highest for n in value):

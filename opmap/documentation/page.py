@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
-from ..pseudocode import Copy, Example, Line, array_of, parse_formula, parse_lines
+from ..pseudocode import Copy, Example, array_of, lines_in, parse_formula, parse_lines
 from ..spec import Field, Pseudocode, Rule, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
@@ -257,7 +257,7 @@ class _Reader:
             return "example" if fields & {*named, *example.fields} else None
         lines = _try(parse_lines, text)
         tensors = self.shipped.pseudocode.tensors
-        if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
+        if lines and any(line.target.tensor in tensors for line in lines_in(lines)):
             return "pseudocode"
         statements = _try(parse_formula, text)
         if statements and any(f"{name}.Sizes" in assigned_names(statements) for name in self.prose.tensors):

@@ -21,7 +21,7 @@ _COMPARED = ("DimensionCount", "DataType")
 
 @dataclass(frozen=True)
 class Equality:
-    """`left` must equal `right`. Both are attributes of tensors, as `InputTensor.DataType`."""
+    """`left` must equal `right`. Both are attributes of tensors, as `InputTensor.DataType`; or a number is one of a tensor."""
 
     left: str
     right: str
@@ -82,11 +82,14 @@ class ProseReader:
         """Returns the equalities that a sentence states.
 
         They are about the tensors that it lists (`InputTensor and OutputTensor must have the same DataType`), or else
-        about `field`, the field in whose section the sentence stands.
+        about `field`, the field in whose section the sentence stands: a tensor, or the data type of a scalar.
         """
         words = self._words(sentence)
         if any(word.number for word in words):
             return ()
+        if field in self.spec.scalars.values():
+            typed = (word for word in words if word.tensor and word.attribute == "DataType")
+            return tuple(Equality(str(field), f"{word.tensor}.DataType") for word in typed)
         return self._listed(words) or (self._of_field(words, field) if field in self.tensors else ())
 
     def intervals(self, text: str) -> Iterator[tuple[int, str]]:

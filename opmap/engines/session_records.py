@@ -36,7 +36,7 @@ def profiled_nodes(path: Path) -> list[Event]:
         Event(
             event["args"]["op_name"],
             event["args"]["provider"],
-            [next(iter(shape.values())) for shape in event["args"].get("input_type_shape", ())],
+            [next(iter(t.values())) for way in ("input", "output") for t in event["args"].get(f"{way}_type_shape", ())],
         )
         for event in json.loads(text)
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["args"].get("provider")

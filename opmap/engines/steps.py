@@ -229,11 +229,11 @@ AnyStep = (
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One node that ran, from ONNX Runtime's profile: operator type, execution provider, sizes of its inputs."""
+    """One node that ran, from ONNX Runtime's profile: operator type, execution provider, sizes of its inputs and outputs."""
 
     op_type: str
     provider: str
-    input_sizes: list[list[int]] = []
+    sizes: list[list[int]] = []
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,7 +97,8 @@ def _level(operator: str, data_type: str, dimensions: str, index_type: str) -> s
     if spec is None or not dimensions.isdecimal():
         return UNKNOWN
     for level in _levels(spec):
-        fields = {**dict.fromkeys(spec.data_tensors, data_type), **dict.fromkeys(spec.index_tensors, index_type)}
+        data_fields = dict.fromkeys((spec.first_data, *spec.data_tensors), data_type)
+        fields = {**data_fields, **dict.fromkeys(spec.index_tensors, index_type)}
         if all(_documents(spec, level, field, type, int(dimensions)) for field, type in fields.items()):
             return level
     return UNKNOWN

@@ -103,7 +103,7 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
         return None
     names = {field: name for name, field in desc.own_spec.pseudocode.tensors.items()}
     inputs = {
-        name: _Shown(names.get(name, name), tensor.data_type, tensor.sizes, tensor.bits)
+        name: _Shown(names.get(name, name), tensor.data_type, tensor.sizes or (1,), tensor.bits)
         for name, tensor in (*case.tensors.items(), *desc.scalar_tensors.items())
     }
     expected = _Shown(f"expected {desc.output_label}", output.data_type, output.sizes, case.expected)

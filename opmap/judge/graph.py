@@ -24,8 +24,9 @@ def described(run: VariantRun) -> tuple[str | None, Sequence[str]]:
         return None, ()
     mapped, first = run.formed.mapped, run.first
     fields = run.formed.fixed
-    fed = mapped.feed({name: first.tensors[name] for name in mapped.feeds})
-    constants = {name: convert(fed[name], mapped.lowered_as.tensors[name].data_type) for name in fields}
+    fed = mapped.feed(first.tensors)
+    types = {name: mapped.lowered_as.tensors[name].data_type for name in fields if name in first.tensors}
+    constants = {name: convert(fed[name], data_type) for name, data_type in types.items()}
     external = {PurePosixPath(n).stem: files[n].tobytes() for n in files if n not in names}
     try:
         read = [read_graph(files[name].tobytes()) for name in names]

@@ -56,7 +56,7 @@ class MappedModel:
     """A mapped descriptor. Equal descriptors share it.
 
     `model_bytes` is the serialized model, with the same bytes on every platform. `feeds` gives the data type of each graph
-    input. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
+    input, also of the constants that are fed. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
     """
 
     desc: OperatorDesc
@@ -73,7 +73,8 @@ class MappedModel:
 
     def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors for the graph inputs, converted if the host converts them."""
-        return {name: convert(tensors[name], data_type) for name, data_type in self.feeds.items()}
+        fed = self.lowering.fed
+        return {n: fed[n] if n in fed else convert(tensors[n], data_type) for n, data_type in self.feeds.items()}
 
 
 def map_descriptor(
@@ -146,7 +147,8 @@ class _Writer:
         if shape is not None and reshaped:
             self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
         for name, data_type in self.feeds.items():
-            _describe(graph.input.add(), name, data_type, desc.tensors[name].sizes)
+            sizes = lowering.fed[name].sizes if name in lowering.fed else desc.tensors[name].sizes
+            _describe(graph.input.add(), name, data_type, sizes)
         for name, tensor in desc.outputs.items():
             _describe(graph.output.add(), name, tensor.data_type, tensor.sizes)
         serialized = self.model.SerializeToString(deterministic=True)
@@ -197,7 +199,10 @@ class _Writer:
         self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
 
     def _constant(self, name: str, values: tuple[int, ...] | Tensor) -> str:
-        """Adds a list of INT64, or a tensor, as an initializer. Returns its name."""
+        """Adds a list of INT64, or a tensor, as an initializer, or as a graph input if it is fed. Returns its name."""
+        if name in self.lowering.fed:
+            self.feeds[name] = self.lowering.fed[name].data_type
+            return name
         if isinstance(values, Tensor):
             raw, data_type = values.to_bytes(), ELEMENT_TYPES[values.data_type]
             self.graph.initializer.add(name=name, data_type=data_type, dims=values.sizes, raw_data=raw)
@@ -211,12 +216,17 @@ class _Writer:
         inputs: Sequence[str],
         outputs: Sequence[str],
         name: str,
-        attributes: Mapping[str, int | str],
+        attributes: Mapping[str, int | str | Tensor],
     ) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):
             if isinstance(value, str):
                 node.attribute.add(name=key, type=onnx.AttributeProto.STRING, s=value.encode())
+            elif isinstance(value, Tensor):
+                proto = TensorProto(
+                    dims=value.sizes, data_type=ELEMENT_TYPES[value.data_type], raw_data=value.to_bytes()
+                )
+                node.attribute.add(name=key, type=onnx.AttributeProto.TENSOR, t=proto)
             else:
                 node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
 

@@ -16,7 +16,7 @@ from typing import Any
 from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
 from ..errors import MappingError
 from ..pseudocode import Expansion
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, scalar_values
 from ..vocabulary import Verdict
 from . import drawing, small_scope
 from .drawing import Outline
@@ -41,16 +41,27 @@ class Lowering:
     `shapes` gives the ONNX shape of each tensor that the node reads, in the node's order, by DirectML's field names.
     `output_shape` is the ONNX shape of the output; None if each output has the descriptor's own sizes.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
-    the further inputs of the node, lists of INT64 and scalars that the model holds, by their ONNX names.
+    the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node reads no
+    tensor, they are fed instead: ONNX Runtime would compute the node before the run.
     """
 
     op_type: str
-    attributes: Mapping[str, int | str]
+    attributes: Mapping[str, int | str | Tensor]
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...] | Tensor] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
+
+    @property
+    def fed(self) -> dict[str, Tensor]:
+        """The constants that are fed, as tensors; none if the node reads a tensor."""
+        return {} if self.shapes else {name: constant_tensor(value) for name, value in self.constants.items()}
+
+
+def constant_tensor(value: tuple[int, ...] | Tensor) -> Tensor:
+    """Returns a further input of a node as a tensor: a list of numbers is INT64."""
+    return value if isinstance(value, Tensor) else Tensor.from_values(DataType.INT64, [len(value)], value)
 
 
 def leading_ones_added(before: int, count: int) -> tuple[Substitution, ...]:
@@ -84,6 +95,7 @@ class Operator:
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
+    - `tensor_attributes`: the attributes of the node that are tensors of one element.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes; the constant inputs are among the attributes. `emit` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
@@ -102,6 +114,7 @@ class Operator:
     newest_opset: int | None = None
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tensor_attributes: tuple[str, ...] = ()
     emit: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
@@ -141,19 +154,32 @@ class Operator:
         return cache(lambda *counts: drawing.Rules(spec.with_counts(dict(zip(spec.arrays, counts, strict=True)))))
 
     def draw(
-        self, source: RandomSource, dimension_count: int, max_elements: int, sizes: drawing.Sizes = draw_sizes
+        self,
+        source: RandomSource,
+        dimension_count: int,
+        max_elements: int,
+        sizes: drawing.Sizes = draw_sizes,
+        data_type: DataType = DataType.FLOAT32,
     ) -> OperatorDesc:
         """Returns a random valid descriptor of this dimension count, or the nearest that the page allows.
 
         Every valid descriptor has a chance.
 
         No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes that
-        no rule gives. The caller sets the data types.
+        no rule gives. All tensors but those with indices have this data type, and scalars are drawn for it. The caller sets
+        the index type.
         """
         counts, (low, high) = drawing.draw_counts(self.descriptor.spec(), source, max_elements), self.dimension_counts
         count = min(max(dimension_count, low), high)
         outline = drawing.draw(self._rules(*counts), source, count, max_elements, sizes)
-        return complete_sizes(self.descriptor, *outline)
+        return self.described(outline, data_type)
+
+    def described(self, outline: Outline, data_type: DataType = DataType.FLOAT32) -> OperatorDesc:
+        """Returns the descriptor of an outline: all tensors but those with indices have this data type."""
+        values, numbers = scalar_values(data_type), dict(outline.numbers)
+        for name in self.descriptor.spec().scalars:
+            numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number
+        return complete_sizes(self.descriptor, outline.sizes, numbers, data_type=data_type)
 
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
         """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
@@ -165,7 +191,7 @@ class Operator:
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""
-        return (complete_sizes(self.descriptor, *outline) for outline in self.world(dimensions, size))
+        return map(self.described, self.world(dimensions, size))
 
     def samples(self) -> Iterator[OperatorDesc]:
         """Gives a few small descriptors of each dimension count; they are always the same."""

@@ -28,7 +28,8 @@ from ..pseudocode.tree import (
     Name,
     Sum,
 )
-from ..spec import Spec
+from ..spec import Field, Spec
+from ..tensors import SCALAR_VALUES
 from .random_source import RandomSource, draw_sizes, pick
 
 TRIES = 1000
@@ -57,10 +58,18 @@ Sizes = Callable[[RandomSource, int, int], Sequence[int]]
 
 
 class Outline(NamedTuple):
-    """A valid descriptor in short: sizes and numbers by DirectML's names. Sizes that a formula gives are left out."""
+    """A valid descriptor in short: sizes and numbers by DirectML's names. Sizes that a formula gives are left out.
+
+    The number of a scalar is a place in `scalar_values` of its data type.
+    """
 
     sizes: Mapping[str, tuple[int, ...]]
     numbers: Mapping[str, Number]
+
+
+def limits_of(field: Field) -> tuple[int, int]:
+    """Returns the least and the highest number that is drawn for a field, if no rule says more."""
+    return (0, SCALAR_VALUES - 1) if field.typed_by else field.limits
 
 
 class Unknown:
@@ -397,7 +406,7 @@ def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes
     if name in draft.sizes:
         return _take_sizes(draft, name, source, most, sizes)
     field = draft.rules.numbers[name]
-    ends = draft.range_of(name, field.limits)
+    ends = draft.range_of(name, limits_of(field))
     if ends is None:
         return False
     if not field.is_array:

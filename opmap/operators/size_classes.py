@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from ..tensors import Tensor, float_limits
+
 LENGTHS: Mapping[str, tuple[int, ...]] = {
     "1": (1,),
     "2": (2,),
@@ -53,6 +55,9 @@ WIDE: Mapping[str, Mapping[str, int]] = {"output_elements": {n: int(n) for n in 
 """Parameter -> class -> the number that is built. These outputs need several thread groups. The tier `standard` has each
 class twice: with few indices and with many."""
 
+SCALARS = ("0", "lowest", "highest", "33 bits", "special", "other")
+"""Classes of a scalar: both ends of its data type, numbers that take more than 32 bits, floats that are no usual numbers."""
+
 BYTES = ("whole", "part")
 """Classes of an output's size in bytes: `whole` is a multiple of 4, `part` is not."""
 
@@ -77,6 +82,20 @@ def count(n: int, last: int = 2) -> str:
 def place(axis: int, dimensions: int) -> str:
     """Returns the class of an axis of a tensor with this many dimensions."""
     return "first" if axis == 0 else "last" if axis == dimensions - 1 else "middle"
+
+
+def scalar(value: Tensor) -> str:
+    """Returns the class of a scalar."""
+    data_type, (bits,), (number,) = value.data_type, value.bits, value.values
+    if bits == 0:
+        return "0"
+    if data_type.kind != "float":
+        ends = {data_type.limits[0]: "lowest", data_type.limits[1]: "highest"}
+        return ends.get(int(number), "33 bits" if not -(2**32) < number < 2**32 else "other")
+    lowest, highest = float_limits(data_type)
+    if abs(number) == highest:
+        return "highest" if number > 0 else "lowest"
+    return "other" if lowest <= abs(number) < highest else "special"
 
 
 def tensors(n: int) -> str:

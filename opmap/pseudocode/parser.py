@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PseudocodeError
 from .tree import (
@@ -291,8 +291,8 @@ def _build() -> type[Build]:
         def repeat(self, value: Token) -> Repeat:
             return Repeat(int(value))
 
-        def example(self, *entries: tuple[str, int | str | tuple[int, ...] | ExampleTensor] | Line | None) -> Example:
-            fields: dict[str, int | str | tuple[int, ...]] = {}
+        def example(self, *entries: tuple[str, Any] | Line | None) -> Example:
+            fields: dict[str, int | float | str | tuple[int, ...]] = {}
             tensors: dict[str, ExampleTensor] = {}
             expansion = None
             for entry in entries:
@@ -308,12 +308,8 @@ def _build() -> type[Build]:
                     fields[name] = value
             return Example(fields, tensors, expansion)
 
-        def field(self, name: Token, value: Token) -> tuple[str, int | str]:
-            if value.type == "MEMBER":
-                return str(name), str(value)
-            if not str(value).isdigit():
-                raise PseudocodeError(f"{name} must be a whole number, got {value}", offset=value.start_pos)
-            return str(name), int(value)
+        def field(self, name: Token, value: Token) -> tuple[str, int | float | str]:
+            return str(name), str(value) if value.type == "MEMBER" else _number(value)
 
         def tensor(self, name: Token, sizes: _Sizes, data_type: Token, values: _Rows) -> tuple[str, ExampleTensor]:
             flat, shape = _flatten(values)
@@ -334,13 +330,14 @@ def _build() -> type[Build]:
             return tuple(int(n) for n in numbers if n is not None)
 
         def values(self, *values: Token | _Rows | None) -> _Rows:
-            return [
-                v if isinstance(v, list) else float(v) if set(v) & set(".eE") else int(v)
-                for v in values
-                if v is not None
-            ]
+            return [v if isinstance(v, list) else _number(v) for v in values if v is not None]
 
     return Build
+
+
+def _number(text: str) -> int | float:
+    """Returns a printed number; an `f` at its end only says that it is a float."""
+    return float(text.rstrip("f")) if set(text) & set(".eEf") else int(text)
 
 
 _Choices = list["tuple[Subscript | None, Subscript]"]

@@ -438,7 +438,7 @@ class Example:
     A field of an enumeration has the name that is printed.
     """
 
-    fields: dict[str, int | str | tuple[int, ...]]
+    fields: dict[str, int | float | str | tuple[int, ...]]
     tensors: dict[str, ExampleTensor]
     expansion: Line | None = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,11 +16,12 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, PseudocodeError
 from ..files import convert_toml, parse_toml, read_text
 from ..pseudocode import (
     Example,
     Node,
+    evaluate,
     lines_in,
     parse_example,
     parse_formula,
@@ -306,18 +308,29 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def numbers_of(self, example: Example) -> dict[str, Any]:
         """Returns the number fields of an example: an enumeration as its number, a scalar as its bits; that is 0 if it is left out.
 
-        What cannot be read stays as it is.
+        If the example gives no data type of a scalar, a rule gives it. What cannot be read stays as it is.
         """
         numbers: dict[str, Any] = dict.fromkeys(self.scalars, 0) | example.fields
         for field in self.fields:
             name = numbers.get(field.name)
             if isinstance(name, str) and name.removeprefix(f"{field.enumeration}_") in field.names:
                 numbers[field.name] = field.number(name)
-        for scalar, field_name in self.scalars.items():
-            data_type = example.fields.get(field_name)
-            if data_type in DataType.__members__ and scalar in example.fields:
-                (numbers[scalar],) = to_bits(DataType[str(data_type)], [numbers[scalar]])
+        for scalar in self.scalars:
+            data_type = self.scalar_type(scalar, example)
+            if data_type and scalar in example.fields:
+                with suppress(InputError):
+                    (numbers[scalar],) = to_bits(data_type, [numbers[scalar]])
         return numbers
+
+    def scalar_type(self, scalar: str, example: Example) -> DataType | None:
+        """Returns the data type of a scalar of an example; None if neither the example nor a rule gives a known one."""
+        field = self.field(self.scalars[scalar])
+        name = example.fields.get(field.name)
+        if name is None and field.name in self.implied:
+            names = {f"{tensor}.DataType": own.data_type for tensor, own in example.tensors.items() if own.data_type}
+            with suppress(PseudocodeError):
+                name = evaluate(self.implied[field.name], names)  # type: ignore[assignment]  # the name of a data type
+        return DataType.__members__.get(str(name).removeprefix(f"{field.enumeration}_"))
 
     @cached_property
     def short_names(self) -> dict[str, str]:
@@ -350,6 +363,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def data_tensors(self) -> tuple[str, ...]:
         """The inputs whose elements are moved: all that hold no indices."""
         return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
+
+    @cached_property
+    def first_data(self) -> str:
+        """The tensor that stands for a descriptor's data type and dimension count: the first of these inputs, or the output."""
+        return (*self.data_tensors, *self.field_names("output"))[0]
 
     @cached_property
     def implied(self) -> dict[str, Expression]:

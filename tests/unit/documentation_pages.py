@@ -30,6 +30,7 @@ ENGLISH = {
     "depth_to_space1": "DEPTH_TO_SPACE1",
     "space_to_depth1": "SPACE_TO_DEPTH1",
     "padding1": "PADDING1",
+    "fill_value_constant": "FILL_VALUE_CONSTANT",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

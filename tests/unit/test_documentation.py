@@ -92,7 +92,7 @@ class TestThePages:
             "reverse_subsequences": "F1 C4 C5",
             "depth_to_space1": "C1 C2 C4",
             "space_to_depth1": "C1 C2",
-            "padding1": "C1 C2 C3 C4 C5 C6 C7",
+            "padding1": "C1 C2 C3 C4 C5 C7",
         }.get(name.split(".")[0])
         if unread:
             operator = ENGLISH[name.split(".")[0]]
@@ -147,6 +147,7 @@ TUPLE = "InputTensor.DimensionCount - indexTupleSize)"
 CORRECTIONS = {
     "depth_to_space1": [],
     "padding1": [],
+    "fill_value_constant": [],
     "space_to_depth1": [
         (
             "{ Batch, Channels / (BlockSize * BlockSize), Height * BlockSize, Width * BlockSize }",

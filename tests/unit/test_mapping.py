@@ -34,6 +34,11 @@ def directml(model):
     if node.op_type in ("Slice", "Tile"):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
+    if node.op_type == "ConstantOfShape":
+        output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
+        data_type = types[node.output[0]]
+        filled = TensorDesc(data_type, pad(output, max(len(output), 4)))
+        return "FILL_VALUE_CONSTANT", (filled, data_type.number, int.from_bytes(value.tobytes(), "little"))
     if node.op_type == "Pad":
         return padded(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("DepthToSpace", "SpaceToDepth"):
@@ -154,14 +159,16 @@ class TestModels:
     def test_of_any_descriptor(self, desc):
         """For all types and dimension counts, inputs and output are the descriptor's, and the model is valid.
 
-        A Cast or a Reshape in the graph is listed as a substitution.
+        Constants are graph inputs where there are no others. A Cast or a Reshape in the graph is listed as a substitution.
         """
         assume(OPERATORS[desc.operator].expressed(desc))
         mapped = map_descriptor(desc)
         onnx.checker.check_model(mapped.model, full_check=True)
         assert members(mapped.lowered_as) == directml(mapped.model)
         graph = mapped.model.graph
-        assert {name: (t.data_type, t.sizes) for name, t in desc.inputs.items()} == dict(map(_declared, graph.input))
+        assert bool(mapped.lowering.fed) == (not desc.inputs)
+        inputs = desc.inputs or mapped.lowering.fed
+        assert {name: (t.data_type, t.sizes) for name, t in inputs.items()} == dict(map(_declared, graph.input))
         assert {name: (t.data_type, t.sizes) for name, t in desc.outputs.items()} == dict(map(_declared, graph.output))
         kinds = {s.kind for s in mapped.substitutions}
         assert ("index-type" in kinds) == any(n.op_type == "Cast" for n in graph.node)

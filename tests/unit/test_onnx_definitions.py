@@ -109,6 +109,7 @@ def space_to_depth(data, *, blocksize):
 
 DEFINITIONS = {
     "Concat": lambda *inputs, axis: np.concatenate(inputs, axis),
+    "ConstantOfShape": lambda shape, *, value: np.full(shape, int(value.bits[0]), object),
     "DepthToSpace": depth_to_space,
     "Gather": lambda data, indices, axis: data.take(indices.astype(int), axis),
     "GatherElements": gather_elements,

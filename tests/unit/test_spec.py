@@ -129,6 +129,9 @@ class TestFiles:
             rows = {"3_0": ((1, 8), small, {"UINT8"}), "2_0": ((4, 4), {DataType.FLOAT16}, {"UINT8"})}
         if spec.name == "PADDING1":
             rows = {"5_0": ((1, 8), set(DIRECTML_TYPES), set())}
+        if spec.name == "FILL_VALUE_CONSTANT":
+            rows = {"4_1": ((1, 8), set(DIRECTML_TYPES), set())}
+            rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
         if spec.older:
             rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
         rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
@@ -162,6 +165,7 @@ class TestExamples:
                 "DEPTH_TO_SPACE1": 2,
                 "SPACE_TO_DEPTH1": 2,
                 "PADDING1": 4,
+                "FILL_VALUE_CONSTANT": 1,
             },
         } == counts
 

@@ -148,7 +148,7 @@ class TestSetup:
         performer.perform(Run(session="s", feeds={"data": np.array([1, 2], "float32")}))
         evidence = performer.perform(Examine(session="s")).evidence
         assert Placement("assignment-info", (("Gather", CPU),), ("",)) == evidence.placement
-        assert [Event("Gather", CPU, [[2], [1]])] == evidence.events
+        assert [Event("Gather", CPU, [[2], [1], [1]])] == evidence.events
         assert (["data"], ["first"], [CPU]) == (evidence.inputs, evidence.outputs, evidence.providers)
         assert {} == evidence.files
 

@@ -1,1 +1,1 @@
-BOutputTensorJØ=£=£=£=£=£=£=£=£=£=£=£=£=£=£=£=£=£=£î•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAî•BAŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzßŸzß
+BOutputTensorJ´qøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqøqø

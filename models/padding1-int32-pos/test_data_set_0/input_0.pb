@@ -1,1 +1,1 @@
-BInputTensorJFç÷øQ…¨r‰#
+BInputTensorJ‚0¢/

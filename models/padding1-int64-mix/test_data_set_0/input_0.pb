@@ -1,1 +1,1 @@
-BInputTensorJ=£î•BAŸzß
+BInputTensorJqø

@@ -1,1 +1,1 @@
-BInputTensorJ„oa5é˜¸æbÐV
+BInputTensorJF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -21,13 +21,14 @@ class Draft:
     """An editable copy of a mapping's model. `first` are the inputs of the case itself.
 
     `data` and `indices` are the fields of the graph inputs, `outputs` those of the outputs, `output` is the first of them.
-    All are names of values in the graph.
+    `constants` are the graph inputs that are no fields: constants that are fed. All are names of values in the graph.
     """
 
     def __init__(self, mapped: MappedModel, first: Inputs) -> None:
         self.mapped, self.first = mapped, first
         self.indices = tuple(name for name in mapped.feeds if name in mapped.desc.index_tensors())
-        self.data = tuple(name for name in mapped.feeds if name not in self.indices)
+        self.constants = tuple(mapped.lowering.fed)
+        self.data = tuple(name for name in mapped.feeds if name not in (*self.indices, *self.constants))
         self.outputs = tuple(mapped.desc.outputs)
         self.output = self.outputs[0]
         self.substitutions: list[Substitution] = []
@@ -87,7 +88,8 @@ class Draft:
 
     def value(self, field: str) -> Tensor:
         """Returns what the case feeds to an input."""
-        return convert(self.first.tensors[field], self.mapped.feeds[field])
+        fed = self.mapped.lowering.fed
+        return fed[field] if field in fed else convert(self.first.tensors[field], self.mapped.feeds[field])
 
     def drop_input(self, field: str) -> onnx.ValueInfoProto:
         """Removes a graph input, and returns it."""
@@ -153,7 +155,7 @@ class Draft:
 
         The mapping writes the nodes and initializers of one input after the other.
         """
-        fields = list(self.mapped.lowering.shapes)
+        fields = [*self.mapped.lowering.shapes, *self.constants]
         values = set(fields[: fields.index(field)])
         nodes = 0
         for node in self.graph.node:
@@ -181,19 +183,22 @@ def concat(source: str, target: str) -> onnx.NodeProto:
 class Form:
     """A form of the model. `text` says in one sentence what the form is.
 
-    `make(draft)` returns the model in this form; None if the descriptor has no such form.
+    `make(draft)` returns the model in this form; None if the descriptor has no such form. It is not asked if the model has no
+    inputs of the kind that the form is `of`.
     """
 
     name: str
     text: str
     make: Callable[[Draft], Formed | None]
+    of: Literal["data", "indices"] | None = None
 
     def build(self, mapped: MappedModel, first: Inputs) -> Formed | None:
         """Returns the model of a descriptor in this form; None if the descriptor has no such form.
 
         `first` are the inputs of the case itself: a form may put their values into the model.
         """
-        return self.make(Draft(mapped, first))
+        draft = Draft(mapped, first)
+        return None if self.of and not getattr(draft, self.of) else self.make(draft)
 
 
 FORMS: dict[str, Form] = {}
@@ -202,11 +207,11 @@ FORMS: dict[str, Form] = {}
 Make = Callable[[Draft], "Formed | None"]
 
 
-def form(name: str, text: str) -> Callable[[Make], Make]:
+def form(name: str, text: str, of: Literal["data", "indices"] | None = None) -> Callable[[Make], Make]:
     """Returns the decorator that adds a form."""
 
     def add(make: Make) -> Make:
-        FORMS[name] = Form(name, text, make)
+        FORMS[name] = Form(name, text, make, of)
         return make
 
     return add

@@ -112,6 +112,11 @@ class Formed:
         return any(value.name not in self.unfed for value in self.model.graph.input)
 
     @property
+    def feeds_constants(self) -> bool:
+        """Whether constants are fed that have no default."""
+        return bool(self.mapped.lowering.fed.keys() - {tensor.name for tensor in self.model.graph.initializer})
+
+    @property
     def node_types(self) -> frozenset[str]:
         """The operator types of the model's nodes."""
         return frozenset(node.op_type for node in self.model.graph.node)
@@ -151,5 +156,8 @@ class Formed:
 
 
 def plain_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the arrays for the inputs of the mapping's own model."""
-    return {name: to_array(tensor) for name, tensor in mapped.feed(inputs.tensors).items()}
+    """Returns the arrays for the inputs of the mapping's own model. Constants that are fed are those of the given descriptor."""
+    tensors = mapped.feed(inputs.tensors)
+    if mapped.lowering.fed and inputs.desc != mapped.desc:
+        tensors |= OPERATORS[inputs.desc.operator].lowering(inputs.desc).fed
+    return {name: to_array(tensor) for name, tensor in tensors.items()}

@@ -2,7 +2,7 @@
 
 A form for index tensors treats all index tensors alike, and a form for data treats all other inputs alike. A descriptor
 without such inputs has no such form. Without graph inputs, ONNX Runtime computes the only node before the run: so data alone is
-no constant.
+no constant, and constants that are fed are initializers only where it folds nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ EXTERNAL_FILE = "weights.bin"
 _Constant = Callable[[str, Tensor], onnx.TensorProto]
 
 
-@form("node", "The indices come from a node that copies a graph input.")
+@form("node", "The indices come from a node that copies a graph input.", of="indices")
 def _node(draft: Draft) -> Formed | None:
     for field in draft.indices:
         draft.copy_indices(field)
         draft.replaced(field, "output of a Tile that copies it")
-    return draft.formed() if draft.indices else None
+    return draft.formed()
 
 
-@form("data-node", "The data comes from a node that copies a graph input.")
+@form("data-node", "The data comes from a node that copies a graph input.", of="data")
 def _data_node(draft: Draft) -> Formed | None:
     for field in draft.data:
         draft.copy_data(field)
@@ -50,9 +50,15 @@ def _data_init(draft: Draft) -> Formed | None:
     return _constants(draft, draft.data) if draft.indices else None
 
 
+@form("whole", "The model as it is mapped; constants that are fed are initializers.")
+def _whole(draft: Draft) -> Formed | None:
+    return _constants(draft, draft.constants) if draft.constants else draft.formed()
+
+
 @form("both-init", "Data and indices are initializers, so that the model has no graph input.")
 def _both_init(draft: Draft) -> Formed | None:
-    return _constants(draft, (*draft.indices, *draft.data)) if draft.indices else None
+    fields = (*draft.indices, *draft.data, *draft.constants)
+    return _constants(draft, fields) if draft.indices or draft.constants else None
 
 
 @form("typed-init", "The indices are initializers whose elements stand in typed fields, not in raw_data.")
@@ -114,7 +120,7 @@ def _default_indices(draft: Draft) -> Formed | None:
 
 @form("default-data", "The data is a default, an initializer that is a graph input too, and is not fed.")
 def _default_data(draft: Draft) -> Formed | None:
-    return _defaults(draft, draft.data)
+    return _defaults(draft, draft.data or draft.constants)
 
 
 def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
@@ -124,9 +130,9 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
     return draft.formed(unfed=fields, fixed=fields) if fields else None
 
 
-@form("fed-indices", "The indices have a default with other values, and are fed.")
+@form("fed-indices", "The indices have a default with other values, and are fed.", of="indices")
 def _fed_indices(draft: Draft) -> Formed | None:
-    if not draft.indices or not _is_whole(draft.first):
+    if not _is_whole(draft.first):
         return None
     expected = draft.first.expected
     other = next((i for i in _other_indices(draft) if i.expected != expected and _is_whole(i)), None)
@@ -157,7 +163,7 @@ _INVERTED = bytes(range(255, -1, -1))
 """The byte with all bits changed, for each byte."""
 
 
-@form("fed-data", "The data has a default with other values, and is fed.")
+@form("fed-data", "The data has a default with other values, and is fed.", of="data")
 def _fed_data(draft: Draft) -> Formed | None:
     if not _is_whole(draft.first):
         return None
@@ -178,7 +184,9 @@ def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
 
 
 @form(
-    "ir3-init", "The indices are initializers of a model of IR version 3, where each initializer is a graph input too."
+    "ir3-init",
+    "The indices are initializers of a model of IR version 3, where each initializer is a graph input too.",
+    of="indices",
 )
 def _ir3_init(draft: Draft) -> Formed | None:
     draft.model.ir_version = 3
@@ -188,23 +196,21 @@ def _ir3_init(draft: Draft) -> Formed | None:
     for field in draft.indices:
         draft.add_constant(field, constant(field, draft.value(field)))
         draft.replaced(field, "initializer of IR version 3, where the graph input of the same name cannot be fed")
-    return draft.formed(unfed=(*draft.indices, *names), fixed=draft.indices) if draft.indices else None
+    return draft.formed(unfed=(*draft.indices, *names), fixed=draft.indices)
 
 
-@form("constant-node", "The indices come from a Constant node.")
+@form("constant-node", "The indices come from a Constant node.", of="indices")
 def _constant_node(draft: Draft) -> Formed | None:
     for field in reversed(draft.indices):
         draft.drop_input(field)
         value = constant(f"{field}.value", draft.value(field))
         draft.graph.node.insert(0, helper.make_node("Constant", [], [field], f"{field}.constant", value=value))
         draft.replaced(field, "output of a Constant node")
-    return draft.formed(fixed=draft.indices) if draft.indices else None
+    return draft.formed(fixed=draft.indices)
 
 
-@form("external", "The data is an initializer whose elements stand in a file beside the model.")
+@form("external", "The data is an initializer whose elements stand in a file beside the model.", of="indices")
 def _external(draft: Draft) -> Formed | None:
-    if not draft.indices:
-        return None
     content = b""
     for field in draft.data:
         tensor = draft.value(field)

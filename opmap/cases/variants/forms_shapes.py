@@ -42,7 +42,7 @@ def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
     """
     lowering = draft.mapped.lowering
     _reshape_on_host(draft)
-    for value in draft.graph.input:
+    for value in (v for v in draft.graph.input if v.name not in draft.constants):
         shape = dimensions(value.name, len(lowering.shapes[value.name]))
         value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
     for value in draft.graph.output:
@@ -71,7 +71,8 @@ def _reshape_on_host(draft: Draft) -> None:
 def _shaped_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
     """Returns feeds that have the shapes of the ONNX node's inputs."""
     shapes = OPERATORS[inputs.desc.operator].lowering(inputs.desc).shapes
-    return {name: array.reshape(shapes[name]) for name, array in plain_feeds(mapped, inputs).items()}
+    feeds = plain_feeds(mapped, inputs)
+    return feeds | {name: feeds[name].reshape(shape) for name, shape in shapes.items()}
 
 
 @form("symbolic", "Every dimension is symbolic, with a name of its own.")
@@ -152,7 +153,7 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
             return False
         bound[formal] = types[name]
     to = next((a.i for a in node.attribute if a.name == "to"), 0)
-    types[node.output[0]] = to or bound[schema.output]
+    types[node.output[0]] = to or bound.get(schema.output, 0)  # an attribute may give the type
     return True
 
 

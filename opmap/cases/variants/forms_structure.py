@@ -62,7 +62,8 @@ def _if(draft: Draft, *, first_branch: bool) -> Formed:
     draft.graph.input.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
 
     def feeds(inputs: Inputs) -> dict[str, np.ndarray]:
-        is_first = inputs is first or (inputs.desc == first.desc and inputs.tensors == first.tensors)
+        same_values = bool(inputs.tensors) and inputs.desc == first.desc and inputs.tensors == first.tensors
+        is_first = inputs is first or same_values
         return {**plain_feeds(draft.mapped, inputs), condition: np.array(is_first is first_branch)}
 
     return draft.formed(feeds=feeds)
@@ -107,7 +108,7 @@ def _function(draft: Draft) -> Formed | None:
 # --- further nodes ---
 
 
-@form("chain", "Two Identity nodes stand before the data, and two after the output.")
+@form("chain", "Two Identity nodes stand before the data, and two after the output.", of="data")
 def _chain(draft: Draft) -> Formed | None:
     field, output = draft.data[0], draft.output
     before, after = (f"{field}.identity1", f"{field}.identity2"), (f"{output}.identity1", f"{output}.identity2")
@@ -121,7 +122,7 @@ def _chain(draft: Draft) -> Formed | None:
     return draft.formed()
 
 
-@form("unused-node", "A second node reads the data, and nobody uses its output.")
+@form("unused-node", "A second node reads the data, and nobody uses its output.", of="data")
 def _unused_node(draft: Draft) -> Formed | None:
     draft.graph.node.append(concat(draft.data[0], UNUSED))
     return draft.formed()
@@ -137,7 +138,7 @@ def _unused_input(draft: Draft) -> Formed | None:
 # --- further outputs ---
 
 
-@form("second-output", "A second graph output is an Identity of the data.")
+@form("second-output", "A second graph output is an Identity of the data.", of="data")
 def _second_output(draft: Draft) -> Formed | None:
     return _read_again(draft, draft.data[0], draft.mapped.desc.tensors[draft.data[0]])
 
@@ -175,7 +176,7 @@ def _same_twice(draft: Draft) -> Formed | None:
     return draft.formed(outputs=_own(draft) | {names[field]: field for field in draft.outputs})
 
 
-@form("output-init", "The data is an initializer that is a graph output too.")
+@form("output-init", "The data is an initializer that is a graph output too.", of="data")
 def _output_init(draft: Draft) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
     nodes = draft.graph.node
@@ -189,7 +190,7 @@ def _output_init(draft: Draft) -> Formed | None:
     return draft.formed(outputs=_with_data(draft), fixed=draft.data)
 
 
-@form("output-input", "The data is a graph input that is a graph output too.")
+@form("output-input", "The data is a graph input that is a graph output too.", of="data")
 def _output_input(draft: Draft) -> Formed | None:
     draft.graph.output.extend(value for value in draft.graph.input if value.name in draft.data)
     return draft.formed(outputs=_with_data(draft))

@@ -156,7 +156,7 @@ def _signature(lowering: Lowering | None) -> object:
     return (
         lowering.op_type,
         dict(lowering.attributes),
-        dict(lowering.constants),
+        {} if lowering.fed else dict(lowering.constants),
         ranks,
         lowering.output_shape and len(lowering.output_shape),
     )

@@ -48,7 +48,7 @@ class Variant:
     @property
     def text(self) -> str:
         """What the variant does, in one sentence or two. The usual form and run mode are left out."""
-        form = self.form.text if self.form.name != "static" else ""
+        form = self.form.text if self.form.name not in ("static", "whole") else ""
         mode = self.run_mode.text if self.run_mode.name != PLAIN else ""
         return " ".join(filter(None, (form, mode))) or self.run_mode.text
 
@@ -74,7 +74,7 @@ def variant(
     form: str = "static",
     mode: str = PLAIN,
     *,
-    directml: Proof | None = proofs.fused,
+    directml: Proof | None = proofs.fused_if_it_can,
     cpu: Proof | None = proofs.ran,
     source: str = "profile",
     providers: tuple[str, ...] | None = None,
@@ -128,13 +128,13 @@ def _variants() -> Iterator[Variant]:
         cpu=both(proofs.five_nodes, ran),
         share="few",
     )
-    yield variant("run-time-fusion", "symbolic", "run-time-fusion", providers=_DML, share="few")
+    yield variant("run-time-fusion", "symbolic", "run-time-fusion", directml=fused, providers=_DML, share="few")
     yield variant("replayed", mode="replayed", directml=proofs.replayed, providers=_DML, share="few")
     yield variant("device", mode="device", directml=proofs.on_device, source="device-name", providers=_DML)
     for base in (PLAIN, "init", "node"):
         yield variant(
             "serialized" if base == PLAIN else f"{base}.serialized",
-            "static" if base == PLAIN else base,
+            "whole" if base == PLAIN else base,
             "serialized",
             base=base,
             directml=proofs.serialized,

@@ -164,6 +164,12 @@ def _once(method: Method = "run", **setup: Any) -> Steps:
     return steps
 
 
+def _serialized(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+    folding = ["ConstantFolding"] if formed.mapped.lowering.fed else []  # it would leave no node
+    yield opened(formed, config={SERIALIZATION: "true"}, from_file=True, disabled_optimizers=folding)
+    yield ran(formed, first)
+
+
 def _several(run_config: Mapping[str, str] = {}, **setup: Any) -> Steps:
     """Returns the mode that runs a session of this setup several times, each time with other values, the case's last."""
 
@@ -333,7 +339,7 @@ RUN_MODES: Mapping[str, RunMode] = {
         RunMode(
             SERIALIZED,
             "The EP compiles the DirectML graph that it wrote to a file.",
-            _once(config={SERIALIZATION: "true"}, from_file=True),
+            _serialized,
         ),
         RunMode(
             "run-time-fusion",

@@ -113,9 +113,12 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
 
 
 def _variant(node: GivenNode, constants: Collection[str]) -> str:
-    """Returns the variant that brings data and indices to an operator as they come to this node."""
+    """Returns the variant that brings data and indices to an operator as they come to this node.
+
+    If the node has neither, its further inputs stand for the data.
+    """
     indices = _index_inputs(node)
-    data = [name for number, name in enumerate(node.inputs) if number not in indices]
+    data = [name for number, name in enumerate(node.inputs) if number not in indices] or [*node.constants.values()]
     return _VARIANTS[
         all(name in constants for name in data), all(node.inputs[number] in constants for number in indices)
     ]

@@ -114,7 +114,7 @@ def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None
     tensors, _ = _inputs(node)
     counts = spec.with_counts({name: max(len(tensors), len(node.output)) for name in spec.arrays})
     inputs, outputs = len(counts.field_names("input")), len(counts.field_names("output"))
-    known = (a for a in node.attribute if _is_number(a) or _is_default(node.op_type, a) or _mode(operator, a))
+    known = (a for a in node.attribute if _is_number(a) or _is_default(node.op_type, a) or _expressed(operator, a))
     taken = {a.name for a in known if not a.ref_attr_name}
     wrong = [a.name for a in node.attribute if a.name not in taken]
     if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
@@ -141,8 +141,11 @@ def _is_number(attribute: onnx.AttributeProto) -> bool:
     return attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
 
 
-def _mode(operator: Operator, attribute: onnx.AttributeProto) -> str | None:
-    """Returns the word of an attribute if the operator expresses it."""
+def _expressed(operator: Operator, attribute: onnx.AttributeProto) -> str | Tensor | None:
+    """Returns the word, or the tensor of one element, of an attribute that the operator expresses."""
+    if attribute.type == attribute.TENSOR and attribute.name in operator.tensor_attributes:
+        array = without_bool(onnx.numpy_helper.to_array(attribute.t))
+        return Tensor.from_bytes(_data_type(array), array.shape, array.tobytes()) if array.size == 1 else None
     words = operator.modes.get(attribute.name, ())
     return next((word for word in words if attribute.type == attribute.STRING and attribute.s == word.encode()), None)
 
@@ -161,9 +164,11 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
-    attributes = {a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)}
+    attributes: dict[str, Any] = {
+        a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)
+    }
     operator_of_node = OPERATORS[OPERATOR_NODES[node.op_type]]
-    attributes |= {a.name: word for a in node.attribute if (word := _mode(operator_of_node, a))}
+    attributes |= {a.name: value for a in node.attribute if (value := _expressed(operator_of_node, a))}
     tensors, constants = _inputs(node)
     return GivenNode(label, operator, node.op_type, tensors, list(node.output), attributes, constants=constants)
 
@@ -189,10 +194,10 @@ def descriptor(
     attributes: dict[str, Any] = dict(node.attributes or {})
     attributes.setdefault("num_outputs", len(node.outputs))
     attributes |= {name: _constant(array) for name, array in constants.items()}
-    rank = inputs[0].dimension_count
-    axis = attributes.get("axis", 0)
-    if not -rank <= axis < max(rank, 1):
-        raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
+    for rank in (tensor.dimension_count for tensor in inputs[:1]):
+        axis = attributes.get("axis", 0)
+        if not -rank <= axis < max(rank, 1):
+            raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
     if not all(t.element_count for t in inputs):
         raise InputError(f"DirectML has no empty tensors, got sizes {' and '.join(str(list(t.sizes)) for t in inputs)}")
     try:
