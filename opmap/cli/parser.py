@@ -371,6 +371,7 @@ COMMANDS: dict[str, Command] = {
                 None, "write finds and their programs into this new folder", path, "DIR", _WRITTEN, instead="folder"
             ),
             "resume": Option(None, "continue the search of this folder", path, "DIR", _WRITTEN, instead="folder"),
+            "idioms": Option(False, "run each idiom of the table alone, in all its types", group=_HOW),
             "shrink": Option(
                 False, "with --resume: only shrink the finds for which the search had no time", group=_HOW
             ),

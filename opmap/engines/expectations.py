@@ -10,13 +10,13 @@ performs them on a provider and returns the first difference:
     difference.at, difference.step       # the step, as an index and as itself
     difference.error                     # the ProviderError of a step that failed, or that the process was lost in
 
-The values are compared bit for bit. Masked elements of a promised array are not compared.
+The values are compared bit for bit, unless an output has a tolerance. Masked elements of a promised array are not compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -42,6 +42,9 @@ Kind = Literal["lost", "error", "accepted", "malformed", "names", "type", "value
 - `malformed`, `names`: the outputs are no arrays; they have other names, or come in another order.
 - `type`, `values`: an output has another type or other sizes; it has other values."""
 
+TINY = 1e-300
+"""A tolerance below this one says that numbers must be equal, and that -0 and 0 are."""
+
 _SHOWN = 12
 """The most elements of an array in a text."""
 
@@ -53,23 +56,29 @@ class ExpectedStep(msgspec.Struct, frozen=True):
       means that no outputs are compared. The outputs of a run must come in this order, those of other steps in any order.
     - `fails`: whether the step fails. After a step that may fail and did, its outputs are not compared.
     - `signs`: wrong outputs that have a known meaning, by its text.
+    - `tolerances`: how far each element of an output may be off, by the output's name.
     """
 
     step: AnyStep
     outputs: tuple[Outputs, ...] = ()
     fails: Failing = "never"
     signs: Mapping[str, Outputs] = {}
+    tolerances: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first answer that is not as promised. `text` says what is wrong, `at` is the index of the step in the list."""
+    """The first answer that is not as promised. `text` says what is wrong, `at` is the index of the step in the list.
+
+    `got` are the outputs of the step.
+    """
 
     kind: Kind
     text: str
     at: int
     step: AnyStep
     error: ProviderError | None = None
+    got: Outputs = field(default_factory=dict)
 
 
 def perform_steps(
@@ -86,7 +95,7 @@ def perform_steps(
         except ProviderError as error:
             return Difference("lost", str(error), at, expected.step, error)
         if wrong := _wrong(expected, result, earlier):
-            return Difference(*wrong, at, expected.step, result.failure)
+            return Difference(*wrong, at, expected.step, result.failure, result.outputs)
         for outputs in expected.outputs:
             earlier += [(f"the values of {name} in step {at + 1}", np.ma.getdata(a)) for name, a in outputs.items()]
         if isinstance(expected.step, (steps.Put, steps.Update)):
@@ -125,12 +134,17 @@ def _wrong_outputs(
         if problem := wrong_array(array, right.dtype, right.shape, name):
             return "type", problem
         wrong = _words(array) != _words(np.ma.getdata(right))
+        if (tolerance := expected.tolerances.get(name, 0.0)) and wrong.any():
+            with np.errstate(invalid="ignore"):
+                off = np.abs(array.astype(np.float64) - np.ma.getdata(right).astype(np.float64))
+            wrong = ~(off <= tolerance).reshape(-1)
         wrong &= ~np.ma.getmaskarray(right).reshape(-1)
         if wrong.any():
             signs = [(text, sign[name]) for text, sign in expected.signs.items() if name in sign]
             meaning = _meaning(array, wrong, [*signs, *earlier[::-1]])
             count = f"{wrong.sum()} of {array.size} elements are"
-            return "values", f"{name} must be {_shown(right)}, got {_shown(array)}: {count} {meaning}"
+            about = f" within {tolerance:.2g}" if tolerance > TINY else ""
+            return "values", f"{name} must be {_shown(right)}{about}, got {_shown(array)}: {count} {meaning}"
     return None
 
 

@@ -58,7 +58,8 @@ class Unavailable(ProviderError):
 class ThirdPartyProvider(Performer):
     """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
 
-    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. In `facts`, name, version and device class
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. If it has `perform(step)`, as SessionProvider
+    has, it performs every step itself. In `facts`, name, version and device class
     are the object's own. Any exception of the object is an error of its step.
     """
 
@@ -69,7 +70,8 @@ class ThirdPartyProvider(Performer):
         try:
             with _third_party_code():
                 runs = callable(getattr(provider, "run", None))
-                self.sessions = callable(getattr(provider, "open", None))
+                self._steps = callable(getattr(provider, "perform", None))
+                self.sessions = self._steps or callable(getattr(provider, "open", None))
                 self.facts = facts_of(spec, attribute=partial(_attribute, provider), sessions=self.sessions)
         except KeyboardInterrupt:
             raise
@@ -115,7 +117,7 @@ class ThirdPartyProvider(Performer):
         return cls(provider, spec)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
-        """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""
+        """Performs Open, Run, Examine, Drop and Clear. Any other step is an error, unless the object performs steps."""
         stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
         self.calls += runs_of(step)
         try:
@@ -127,6 +129,9 @@ class ThirdPartyProvider(Performer):
             return _failed(error, stage)
 
     def _perform(self, step: AnyStep) -> Result:
+        if self._steps:
+            result: Result = self._provider.perform(step)
+            return result
         if isinstance(step, Open):
             model = step.model.tobytes()
             if self.sessions:

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from ..engines.expectations import ExpectedStep
+from ..engines.sessions import CPU
+from ..engines.steps import Open, Run, Setup
 from ..errors import InputError
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
@@ -24,6 +28,11 @@ FINDS = "finds.jsonl"
 
 def program_of(find: Find, provider: str) -> str:
     """Returns the program that reproduces a find. `provider` is the execution provider on which it was found."""
+    if find.model:
+        arrays = {n: np.frombuffer(raw, np.dtype(t)).reshape(sizes) for n, (t, sizes, raw) in find.feeds.items()}
+        steps = [ExpectedStep(Open(session="s", model=np.frombuffer(find.model, np.uint8), setup=Setup(level=0)))]
+        steps.append(ExpectedStep(Run(session="s", feeds=arrays)))
+        return program(steps, title=f"{find.kind}: {find.text}", provider=CPU)
     return program(planned(find.plan), title=f"{find.kind}: {find.text}", provider=provider)
 
 
@@ -33,6 +42,9 @@ def entry(find: Find, path: str | None) -> dict[str, object]:
         "id": find.id,
         "kind": find.kind,
         "text": find.text,
+        "oracle": find.oracle,
+        "odd": find.odd,
+        "seconds": find.seconds,
         "variant": variant(find),
         "steps": steps_of(find),
         "program": path,

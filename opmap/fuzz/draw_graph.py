@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any
 
 import msgspec
 
-from ..operators import OPERATORS
+from ..operators import OPERATORS, Lowering
 from ..operators.contract import Operator
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
-from ..tensors import DataType
-from .graphs import (
-    MOVES,
-    Dims,
-    Graph,
-    Invalid,
-    Kind,
-    Node,
-    Sizes,
-    Source,
-    Value,
-    infer,
-    shaped,
-)
+from ..tensors import DataType, Tensor
+from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
+from .pieces import MAX_ELEMENTS, Group, Piece, draw_piece, pieces
+from .reference import Attribute, Invalid, Sizes, Value, inferred
 
-MAX_ELEMENTS = 24
-"""The most elements of a drawn tensor."""
+GROUPS: tuple[Group, ...] = ("arithmetic", "idioms", "shapes", "sequences", "control", "empties", "elsewhere")
+"""The groups of pieces. Each is a switch."""
 
 _DATA_TYPES = {
     "narrow": (DataType.UINT8, DataType.FLOAT16, DataType.INT16, DataType.INT8, DataType.UINT16),
@@ -55,6 +44,18 @@ def draw_graph(source: RandomSource, switches: Collection[str]) -> Graph:
             continue
 
 
+def draw_alone(source: RandomSource, piece: Piece, data_type: DataType, switches: Collection[str]) -> Graph:
+    """Returns a graph of one piece."""
+    for _ in range(64):
+        drawing = _GraphDrawing(source, switches)
+        drawing.data_type = data_type
+        try:
+            return drawing.alone(piece)
+        except Invalid:
+            continue
+    raise Invalid(piece.name)
+
+
 class _GraphDrawing:
     """One graph while it is drawn."""
 
@@ -66,15 +67,13 @@ class _GraphDrawing:
         self.nodes: list[Node] = []
         self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
-        self.operators: list[Operator] = [
-            o
-            for o in OPERATORS.values()
-            if o.lower
-            and o.emit
-            and not o.constant_inputs
-            and not o.descriptor.spec().arrays  # nodes have few tensors, no numbers,
-            and not any(field.values for field in o.descriptor.spec().fields)  # and indices that name elements
-        ]
+        self.operators: list[Operator] = [o for o in OPERATORS.values() if o.lower and o.emit]
+        self.pieces = {
+            group: [p for p in pieces() if p.group == group and self.data_type in p.data_types]
+            for group in GROUPS
+            if group in switches
+        }
+        self.lowest = 0 if chance(source, 2, "zero" in switches) else 1
 
     def graph(self) -> Graph:
         """Returns the drawn graph. Raises Invalid if what was drawn does not fit."""
@@ -83,13 +82,14 @@ class _GraphDrawing:
         for _ in items(random, 1, most, one_in):
             self._node()
             if chance(random, 2, "several-outputs" in on):
-                self.shown.add(self.nodes[-1].output)
+                self.shown.update(self.nodes[-1].outputs)
         read = set().union(*(node.reads() for node in self.nodes))
-        outputs = [node.output for node in self.nodes if node.output in self.shown or node.output not in read]
+        made = [name for node in self.nodes for name in node.outputs]
+        outputs = [name for name in made if name in self.shown or name not in read]
         unused = random.integer(0, len(outputs) - 1 if "unused-node" in on else 0)
         if unused:
             del outputs[unused]
-        inputs = [s.name for s in self.sources if not s.condition]
+        inputs = [s.name for s in self.sources if s.type is not DataType.BOOL and not s.as_node]
         outputs += pick(random, [[], *([name] for name in inputs)] if "direct-output" in on else [[]])
         if chance(random, 3):
             outputs.reverse()
@@ -102,9 +102,14 @@ class _GraphDrawing:
         infer(graph)
         return graph
 
+    def alone(self, piece: Piece) -> Graph:
+        """Returns a graph of one piece."""
+        self._piece(piece)
+        return Graph(sources=tuple(self.sources), nodes=tuple(self.nodes), outputs=self.nodes[0].outputs)
+
     # --- values ---
 
-    def _new_source(self, data_type: DataType, sizes: Sizes, *, condition: bool = False) -> str:
+    def _new_source(self, data_type: DataType, sizes: Sizes, limit: int = 0) -> str:
         """Adds an input or an initializer, with its sizes declared or not. Returns its name."""
         random, on, name = self.random, self.on, f"x{len(self.sources)}"
         default = chance(random, 2, "default" in on)
@@ -112,7 +117,7 @@ class _GraphDrawing:
         symbolic = mostly(random, 5, "symbolic" in on)
         shapeless = mostly(random, 5, "shapeless" in on)
         kind: Kind = "default" if default else "initializer" if initializer else "input"
-        varies = kind == "input" and not condition
+        varies = kind == "input" and (data_type is not DataType.BOOL or bool(sizes))
         dims: Dims = "symbolic" if varies and symbolic else "none" if varies and shapeless else "static"
         source = Source(
             name=name,
@@ -121,33 +126,38 @@ class _GraphDrawing:
             kind=kind,
             dims=dims,
             seed=random.integer(0, 2),
-            condition=condition,
+            limit=limit,
         )
         self.sources.append(source)
         self.values[name] = Value(data_type, sizes)
         return name
 
+    def _constant(self, data_type: DataType, sizes: Sizes, values: Sequence[float]) -> str:
+        """Adds a constant: an initializer, or a Constant node. Returns its name."""
+        name = f"x{len(self.sources)}"
+        as_node = mostly(self.random, 3, "constant-node" in self.on)
+        source = Source(
+            name=name, data_type=data_type.name, sizes=sizes, kind="constant", values=tuple(values), as_node=as_node
+        )
+        self.sources.append(source)
+        self.values[name] = Value(data_type, sizes, source.known)
+        return name
+
     def _add(self, node: Node) -> str:
-        """Adds a node. Raises Invalid if its inputs do not fit."""
+        """Adds a node. Returns the name of its first output. Raises Invalid if its inputs do not fit."""
+        every = dict(self.values)
+        infer_node(node, self.values, every)  # adds the outputs to the values
+        if any(prod(value.sizes) > 40 * MAX_ELEMENTS or len(value.sizes) > 8 for value in every.values()):
+            raise Invalid("too large")
         self.nodes.append(node)
-        try:
-            graph = Graph(sources=tuple(self.sources), nodes=tuple(self.nodes), outputs=(node.output,))
-            value = infer(graph)[node.output]
-            if prod(value.sizes) > 40 * MAX_ELEMENTS or len(value.sizes) > 8:
-                raise Invalid("too large")
-        except Invalid:
-            self.nodes.pop()
-            raise
-        self.values[node.output] = value
-        return node.output
+        return node.outputs[0]
 
     def _name(self) -> str:
         return f"y{len(self.nodes)}"
 
     def _existing(self, data_types: Sequence[DataType]) -> list[str]:
-        """Returns the names of values of these types, the newest first."""
-        conditions = {s.name for s in self.sources if s.condition}
-        return [n for n in reversed(self.values) if self.values[n].type in data_types and n not in conditions]
+        """Returns the names of values of these types, the newest first, without constants."""
+        return [n for n in reversed(self.values) if self.values[n].type in data_types and self.values[n].known is None]
 
     def _any_value(self) -> str:
         """Returns a value of the graph's data type, a new one if there is none."""
@@ -173,44 +183,114 @@ class _GraphDrawing:
         lowering = operator.expressed(desc)
         if lowering is None:
             raise Invalid(operator.name)
-        node = Node(
-            op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict[str, Any](lowering.attributes)
-        )
-        inputs: list[Value] = []
+        constants = operator.constant_inputs
+        fields = list(lowering.shapes)
+        wanted: list[Value | None] = []
         for field, sizes in lowering.shapes.items():
             data_type = self.data_type
             if field in desc.index_tensors():
                 options = lowering.index_types.get(field) or (DataType.INT32, DataType.INT64)
                 data_type = data_type if same_twice and data_type in options else pick(random, options)
-            inputs.append(Value(data_type, sizes))
+            wanted.append(Value(data_type, sizes))
+        for at, constant in constants.items():
+            wanted.insert(at, self._constant_value(lowering, constant))
+            fields.insert(at, "")
+        base = name or self._name()
+        outputs = (base, *(f"{base}_{at}" for at in range(1, len(desc.outputs))))
+        formal = tuple("" if value is None else f"i{at}" for at, value in enumerate(wanted))
+        node = Node(op=lowering.op_type, inputs=formal, outputs=outputs, attributes=dict(lowering.attributes))
         scalar = mostly(random, 4, "scalar-index" in self.on)
-        other = [
-            Value(v.type, () if scalar else v.sizes or (1,)) if field in desc.index_tensors() else v
-            for field, v in zip(lowering.shapes, inputs, strict=True)
-        ]
-        inputs = other if self._fits(node, other) else inputs
+        empty = self.lowest == 0
+        other = [self._other(v, f in desc.index_tensors(), scalar, empty) for v, f in zip(wanted, fields, strict=True)]
+        wanted = other if self._fits(node, other) else wanted
         names: list[str] = []
-        for i, value in enumerate(inputs):
-            trials = {n: [*inputs[:i], self.values[n], *inputs[i + 1 :]] for n in self._existing((value.type,))[:4]}
+        for at, value in enumerate(wanted):
+            if value is None or value.known is not None:
+                names.append("")
+                continue
+            candidates = self._existing((value.type,))[:4]
+            trials = {n: [*wanted[:at], self.values[n], *wanted[at + 1 :]] for n in candidates}
             names.append(self._one_of([n for n, trial in trials.items() if self._fits(node, trial)]))
-            inputs = trials.get(names[-1], inputs)
-        twice = [v for v in inputs if self._fits(node, [v, v])] if same_twice and len(inputs) == 2 else []
+            wanted = trials.get(names[-1], wanted)
+        twice = [v for v in wanted if v and self._fits(node, [v, v])] if same_twice and len(wanted) == 2 else []
         if twice:
-            names = [self._new_source(*twice[0])] * 2
-        names = [name or self._new_source(*value) for name, value in zip(names, inputs, strict=True)]
+            names = [self._new_source(*twice[0][:2])] * 2
+        for at, value in enumerate(wanted):
+            if value is not None and value.known is not None:
+                numbers = Tensor(value.type, value.sizes, value.known).values
+                names[at] = self._constant(value.type, value.sizes, numbers)
+            elif value is not None:
+                names[at] = names[at] or self._new_source(*value[:2])
         node = msgspec.structs.replace(node, inputs=tuple(names))
         if name is None:
             self._add(node)
         return node
 
-    def _fits(self, node: Node, values: Sequence[Value]) -> bool:
+    def _constant_value(self, lowering: Lowering, name: str) -> Value | None:
+        """Returns the value of a constant input, whose numbers are small if they have the graph's type."""
+        constant = lowering.constants.get(name)
+        if constant is None:
+            return None
+        if isinstance(constant, Tensor):
+            number = self.random.integer(0, 3)
+            tensor = Tensor.from_values(self.data_type, constant.sizes, [number] * prod(constant.sizes))
+        else:
+            tensor = Tensor.from_values(DataType.INT64, (len(constant),), constant)
+        return Value(tensor.data_type, tensor.sizes, tuple(tensor.bits))
+
+    def _other(self, value: Value | None, index: bool, scalar: bool, empty: bool) -> Value | None:
+        """Returns the value of another shape: a scalar or list of indices, or one with a size of 0."""
+        if value is None or value.known is not None:
+            return value
+        if index and (scalar or not value.sizes):
+            return Value(value.type, () if scalar else (1,))
+        if empty and value.sizes:
+            at = self.random.integer(0, len(value.sizes))
+            return Value(value.type, tuple(0 if i + 1 == at else size for i, size in enumerate(value.sizes)))
+        return value
+
+    def _fits(self, node: Node, values: Sequence[Value | None]) -> bool:
         try:
-            return prod(shaped(node, values).output) <= 10 * MAX_ELEMENTS
+            outputs = inferred(node.kernel, tuple(values))
+            if node.op not in MOVES and not has_empty((*values, *outputs)):
+                described(node.kernel, tuple(values))
         except Invalid:
             return False
+        return all(prod(output.sizes) <= 10 * MAX_ELEMENTS for output in outputs)
+
+    def _piece(self, piece: Piece) -> None:
+        """Adds the lines of a piece; its inputs are values that fit, or new sources."""
+
+        def existing(data_type: DataType, rank: int | None) -> list[tuple[str, Sizes]]:
+            names = self._existing((data_type,))[:4]
+            sizes = {name: self.values[name].sizes for name in names}
+            return [(name, s) for name, s in sizes.items() if rank is None or len(s) == rank]
+
+        drawn = draw_piece(piece, self.random, self.data_type, lowest=self.lowest, existing=existing)
+        names = []
+        for wanted, given in zip(drawn.wanted, drawn.given, strict=True):
+            data_type, sizes, limit, values = wanted
+            if values is not None:
+                given = self._constant(data_type, sizes, values)
+            names.append(given or self._new_source(data_type, sizes, limit))
+        base = self._name()
+        node = Node(
+            op=piece.name,
+            inputs=tuple(names),
+            outputs=(base, *(f"{base}_{at}" for at in range(1, len(drawn.results)))),
+            lines=drawn.lines,
+            formal=drawn.formal,
+            results=drawn.results,
+            function=mostly(self.random, 4, "function" in self.on),
+        )
+        self._add(node)
 
     def _node(self) -> None:
-        """Adds a node: an operator, one of MOVES, or an If."""
+        """Adds a node: a piece, one of MOVES, an If, or an operator."""
+        for group, choices in self.pieces.items():
+            if chance(self.random, 3 if group in ("arithmetic", "idioms") else 4, bool(choices)):
+                self._piece(pick(self.random, choices))
+                return
         for op in (*MOVES, "If"):
             if chance(self.random, 4, op.lower() in self.on):
                 self._if() if op == "If" else self._move(op)
@@ -220,11 +300,12 @@ class _GraphDrawing:
     def _move(self, op: str) -> None:
         random = self.random
         value = self._any_value()
-        attributes: dict[str, int | tuple[int, ...]] = {}
+        attributes: dict[str, Attribute] = {}
         inputs = [value]
         sizes = self.values[value].sizes
         if op == "Reshape":
-            attributes["shape"] = pick(random, ((-1,), (1, -1), (-1, 1), (0, -1) if sizes else (1,)))
+            shape = pick(random, ((-1,), (1, -1), (-1, 1), (0, -1) if sizes else (1,)))
+            inputs.append(self._constant(DataType.INT64, (len(shape),), shape))
         elif op == "Transpose":
             order = list(range(len(sizes)))
             attributes["perm"] = tuple(order.pop(random.integer(0, len(order) - 1)) for _ in range(len(sizes)))
@@ -238,20 +319,22 @@ class _GraphDrawing:
             if not chance(random, 2, "same-twice" in self.on):
                 fitting = [n for n in fitting if n != value]
             inputs.append(pick(random, fitting) if fitting else self._new_source(self.data_type, sizes))
-        self._add(Node(op=op, inputs=tuple(inputs), output=self._name(), attributes=attributes))
+        self._add(Node(op=op, inputs=tuple(inputs), outputs=(self._name(),), attributes=attributes))
 
     def _if(self) -> None:
         """Adds an If: an operator in one branch, and in the other the same operator, or another node."""
         output = self._name()
-        condition = next((s.name for s in self.sources if s.condition), None)
+        conditions = (s.name for s in self.sources if s.type is DataType.BOOL and not s.sizes)
+        condition = next(conditions, None)
         if condition is None or chance(self.random, 2):
-            condition = self._new_source(DataType.UINT8, (), condition=True)
+            condition = self._new_source(DataType.BOOL, ())
         then = self._operator(f"{output}_then")
         if chance(self.random, 2):
             other = self._operator(f"{output}_else")
         else:
-            other = Node(op=then.op, inputs=then.inputs, output=f"{output}_else", attributes=then.attributes)
-        self._add(Node(op="If", inputs=(condition,), output=output, then=(then,), other=(other,)))
+            others = tuple(f"{output}_else{at}" for at in range(len(then.outputs)))
+            other = msgspec.structs.replace(then, outputs=others)
+        self._add(Node(op="If", inputs=(condition,), outputs=(output,), then=(then,), other=(other,)))
 
 
 def _beside(sizes: Sizes, axis: int) -> Sizes:

@@ -8,9 +8,11 @@ import msgspec
 
 from ..engines.expectations import ExpectedStep
 from ..engines.steps import DEVICE, HOST, Method, Setup
-from ..operators.random_source import RandomSource, items, pick, start_section
-from .draw_graph import chance, draw_graph, draw_other_sizes, mostly
-from .graphs import Graph, Invalid
+from ..operators.random_source import RandomSource, items, pick
+from ..tensors import DataType
+from .draw_graph import chance, draw_alone, draw_graph, draw_other_sizes, mostly
+from .graphs import Graph
+from .pieces import Piece
 from .plan import (
     AnyAction,
     Binding,
@@ -19,6 +21,7 @@ from .plan import (
     Getting,
     Misfeeding,
     Opening,
+    Overlapping,
     Plan,
     Putting,
     Running,
@@ -27,13 +30,11 @@ from .plan import (
     Unbinding,
     Updating,
 )
+from .reference import Invalid
 from .state import CAPTURE, State
 
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
-
-RARE = 2**16
-"""One action in so many is left out, so that a shrinker can leave out each of them."""
 
 _CONFIG = {
     "fusion-off": ("ep.dml.disable_graph_fusion", "1"),
@@ -44,6 +45,17 @@ _CONFIG = {
 def draw_plan(source: RandomSource, switches: Collection[str]) -> Plan:
     """Returns a plan that is allowed. `switches` says what it may have; see `switches.py`."""
     return PlanDrawing(source, switches).plan()
+
+
+def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: int) -> Plan:
+    """Returns a plan with one piece alone. `number` chooses the way: as usual, node by node, with symbols, without shapes."""
+    switches = (frozenset[str](), frozenset({"fusion-off"}), frozenset({"symbolic"}), frozenset({"shapeless"}))[
+        number % 4
+    ]
+    graph = draw_alone(source, piece, data_type, switches)
+    setup = Setup(config=dict([_CONFIG["fusion-off"]]) if "fusion-off" in switches else {}, cpu_nodes=True)
+    runs = (Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
+    return Plan(graphs=(graph,), actions=(Opening(session="s", setup=setup), *runs))
 
 
 class PlanDrawing:
@@ -69,8 +81,9 @@ class PlanDrawing:
         self.open_session()
         for _ in items(self.random, 0, MAX_ACTIONS, 10):
             self._action()
-        if not any(isinstance(action, (Running, RunningBound)) for action in self.actions):
-            self.run_session()
+        for _ in range(3):  # a run may not be allowed, such as one whose indices would write one element twice
+            if not any(isinstance(action, (Running, RunningBound, Overlapping)) for action in self.actions):
+                self.run_session()
         used = [a.graph for a in self.actions if isinstance(a, (Opening, Putting, Updating))]
         return Plan(graphs=self.graphs[: max(used, default=-1) + 1], actions=tuple(self.actions))
 
@@ -82,6 +95,7 @@ class PlanDrawing:
             (12, self.misfeed, "wrong-call" in on),
             (3, self.bind, "bind" in on),
             (6, self.run_values, "values" in on),
+            (4, self.overlap, "overlap" in on),
             (6, self.update, "update" in on),
             (12, self.examine, "examine" in on),
             (6, self.get, bool(on & {"keep", "update", "preallocated", "values"})),
@@ -92,10 +106,7 @@ class PlanDrawing:
         self.run_session()
 
     def _try(self, action: AnyAction) -> bool:
-        """Adds an action if it is allowed. Returns whether it is. The lowest drawn number, which is rare, leaves the action out."""
-        start_section(self.random)
-        if self.random.integer(0, RARE) == 0:
-            return False
+        """Adds an action if it is allowed. Returns whether it is."""
         try:
             self.planned.append(self.state.apply(action))
         except Invalid:
@@ -194,13 +205,27 @@ class PlanDrawing:
         method: Method = "values" if on_values or keep else "run"
         self._try(Running(session=session, round=round, outputs=outputs, method=method, values=values, keep=keep))
 
+    def overlap(self) -> None:
+        """Runs two sessions at the same time."""
+        names = [name for name, session in self.state.sessions.items() if not session.replay]
+        if len(names) < 2:
+            self.open_session()
+            return
+        runs = tuple(Running(session=name, round=self._round(self.numbers_of[name])) for name in names[-2:])
+        self._try(Overlapping(runs=runs))
+
     def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:
         """Makes values for the inputs of a graph, or finds some that exist. Returns their names by input."""
         values: dict[str, str] = {}
         for source in self.graphs[number].sources:
-            if source.kind == "initializer" or (source.kind == "default" and source.name not in round.fed):
+            if source.kind in ("initializer", "constant") or (
+                source.kind == "default" and source.name not in round.fed
+            ):
                 continue
             if source.kind == "input" and not every and chance(self.random, 3):
+                continue
+            if chance(self.random, 2, "same-twice" in self.on and bool(values)):
+                values[source.name] = pick(self.random, list(values.values()))
                 continue
             name = self._new("v")
             place = HOST if not every and chance(self.random, 4) else DEVICE
@@ -237,7 +262,13 @@ class PlanDrawing:
             if mostly(self.random, 3, "preallocated" in self.on):
                 value = self._new("v")
                 place = HOST if chance(self.random, 3) else DEVICE
-                if self._try(Putting(value=value, graph=number, name=name, round=round, place=place)):
+                wrong = (
+                    pick(self.random, ("type", "rank", "size"))
+                    if chance(self.random, 6, "wrong-call" in self.on)
+                    else ""
+                )
+                put = Putting(value=value, graph=number, name=name, round=round, place=place, wrong=wrong)  # type: ignore[arg-type]
+                if self._try(put):
                     outputs[name] = value
         bound = self._try(Binding(session=session, round=round, values=values, outputs=outputs))
         if mostly(self.random, 3, bound):
@@ -268,7 +299,7 @@ class PlanDrawing:
             for value, held in self.state.values.items()
             for number, graph in enumerate(self.graphs)
             for source in graph.inputs
-            if source.data_type == held.source.data_type
+            if source.type is held.tensor.data_type
         ]
         if fitting:
             value, number, name = pick(random, fitting)

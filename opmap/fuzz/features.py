@@ -5,11 +5,15 @@ A feature that comes from a switch has the name of the switch, so that the switc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from itertools import groupby
 
 from ..engines.steps import DEVICE, HOST
-from .graphs import MOVES, Graph, all_nodes, infer, operator_types
+from ..tensors import DataType
+from .graphs import MOVES, Graph, all_nodes, infer
+from .pieces import pieces
 from .plan import (
     Binding,
     Clearing,
@@ -17,6 +21,7 @@ from .plan import (
     Getting,
     Misfeeding,
     Opening,
+    Overlapping,
     Plan,
     Putting,
     Running,
@@ -31,10 +36,10 @@ Features = tuple[frozenset[str], ...]
 """A set of features for each session."""
 
 _OPERATOR = "node:"
-"""The prefix of features that say which operator a graph has. A find needs them only if it needs nothing else."""
+"""The prefix of features that say which registered operator a graph has."""
 
-_SIMPLEST = f"{_OPERATOR}{operator_types()[0]}"
-"""The operator that a shrunk plan has if any operator shows the failure."""
+_SIMPLEST = "identity"
+"""The operator that a shrunk plan has if any operator shows the failure: no find needs it."""
 
 _SETUP = {
     "ep.dml.disable_graph_fusion": "fusion-off",
@@ -56,9 +61,7 @@ def features(plan: Plan) -> Features:
 
 def needed(plan: Plan) -> Features:
     """Returns the features that a shrunk plan needs: none of them could be removed."""
-    sessions = features(plan)
-    plain = tuple(frozenset(f for f in session if not f.startswith(_OPERATOR)) for session in sessions)
-    return plain if any(plain) else tuple(session - {_SIMPLEST} for session in sessions)
+    return tuple(session - {_SIMPLEST} for session in features(plan))
 
 
 def switches_of(find: Features) -> frozenset[str]:
@@ -78,6 +81,27 @@ def alike(one: Features, other: Features) -> bool:
     )
 
 
+_CONTEXT = frozenset(
+    ("bind", "bind-device", "preallocated", "values", "keep", "read-value", "odd-names", "runtime-fusion", "profile")
+)
+"""Features that two finds of the same steps may differ in: bindings, names, and fusion at run time."""
+
+
+def same_steps(one: Plan, other: Plan) -> bool:
+    """Returns whether two shrunk plans have the same operators and steps, and differ only in their context."""
+    needs = [[session - _CONTEXT for session in features(plan)] for plan in (one, other)]
+    nodes = [
+        [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
+        for plan in (one, other)
+    ]
+    left_out = (Putting, Binding, Getting)
+    steps = [
+        [type(a).__name__.removesuffix("Bound") for a in plan.actions if not isinstance(a, left_out)]
+        for plan in (one, other)
+    ]
+    return needs[0] == needs[1] and nodes[0] == nodes[1] and steps[0] == steps[1]
+
+
 def _those(conditions: Mapping[str, object]) -> set[str]:
     """Returns the features whose conditions hold."""
     return {name for name, holds in conditions.items() if holds}
@@ -85,28 +109,44 @@ def _those(conditions: Mapping[str, object]) -> set[str]:
 
 def _of_graph(graph: Graph) -> set[str]:
     nodes, outputs, sources = list(all_nodes(graph.nodes)), set(graph.outputs), graph.sources
-    inner = {node.output for node in graph.nodes}
+    inner = {name for node in graph.nodes for name in node.outputs}
     read = set().union(*(node.reads() for node in graph.nodes))
-    scalars = {s.name for s in sources if not s.sizes and not s.condition}
-    size = infer(graph)[graph.outputs[0]].type.size
+    inputs = {s.name for s in sources if s.kind != "constant"}
+    scalars = {s.name for s in sources if not s.sizes and s.name in inputs and s.type is not DataType.BOOL}
+    values = infer(graph)
+    size = values[graph.outputs[0]].type.size
     direct = {f"direct-{s.kind}" for s in sources if s.name in outputs}
+    registered = [node for node in nodes if not node.lines and node.op not in (*MOVES, "If")]
     conditions = {
         "symbolic": any(s.dims == "symbolic" for s in sources),
         "shapeless": any(s.dims == "none" for s in sources),
         "direct-output": direct,
-        "same-twice": any(len(set(node.inputs)) < len(node.inputs) for node in nodes),
-        "scalar-index": any(node.op not in MOVES and scalars & set(node.inputs) for node in nodes),
+        "same-twice": any(
+            len(inputs & set(node.inputs)) < sum(name in inputs for name in node.inputs) for node in nodes
+        ),
+        "scalar-index": any(scalars & set(node.inputs) for node in registered),
         "chain": any(inner & set(node.inputs) for node in nodes),
-        "many-nodes": len(nodes) >= 5,
+        "many-nodes": sum(len(node.operators()) for node in nodes) >= 5,
         "unused-node": inner - read - outputs,
         "several-outputs": len(outputs) > 1,
         "inner-output": inner & read & outputs,
         "odd-names": graph.odd,
         "wide": size == 8,
         "narrow": size < 4,
+        "zero": any(0 in value.sizes for value in values.values()),
+        "function": any(node.function for node in nodes),
+        "constant-node": any(s.as_node for s in sources),
     }
-    operators = {node.op.lower() if node.op in (*MOVES, "If") else f"{_OPERATOR}{node.op}" for node in nodes}
-    return _those(conditions) | direct | operators | ({s.kind for s in sources} - {"input"})
+    operators = {node.op.lower() for node in nodes if node.op in (*MOVES, "If")}
+    operators |= {f"{_OPERATOR}{node.op}" for node in registered}
+    computing = {name for node in nodes if node.lines for name in (*node.operators(), *_groups()[node.op])}
+    kinds = {s.kind for s in sources} - {"input", "constant"}
+    return _those(conditions) | direct | operators | computing | kinds
+
+
+@cache
+def _groups() -> Mapping[str, tuple[str, ...]]:
+    return defaultdict(tuple, {piece.name: (piece.group,) for piece in pieces()})
 
 
 def _of_setup(action: Opening) -> set[str]:
@@ -126,7 +166,8 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
     name, opened = session.session, plan.actions.index(session)
     others = {a.session: at for at, a in enumerate(plan.actions) if isinstance(a, Opening) and a.session != name}
     drops = {a.name: at for at, a in enumerate(plan.actions) if isinstance(a, Dropping)}
-    calls = [a for a in plan.actions if isinstance(a, (Running, Binding)) and a.session == name]
+    overlapping = [run for a in plan.actions if isinstance(a, Overlapping) for run in a.runs if run.session == name]
+    calls = [a for a in plan.actions if isinstance(a, (Running, Binding)) and a.session == name] + overlapping
     runs = [a for a in calls if isinstance(a, Running)]
     bindings = [a for a in calls if isinstance(a, Binding)]
     before_drop = [
@@ -138,6 +179,8 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
     other_drops = {at for dropped, at in drops.items() if dropped in others}
     places = {place for binding in bindings for place in binding.outputs.values()}
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
+    put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
+    wrong |= {f"wrong-output-{put[place]}" for place in places if place in put}
     conditions = {
         "several-sessions": others,
         "newer": any(at > opened for at in others.values()),
@@ -149,6 +192,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
         "subset": any(run.outputs is not None for run in runs),
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),
+        "overlap": overlapping,
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),
         "preallocated": places - {HOST, DEVICE},

@@ -1,7 +1,8 @@
-"""Graphs as data: sources, nodes and outputs; their sizes and values, computed without ONNX Runtime.
+"""Graphs as data: sources, nodes and outputs; their sizes and values.
 
-The nodes are ONNX nodes of the registered operators, and nodes that only move bit patterns. So the pseudocode gives every
-value.
+A node is an ONNX node of a registered operator, a node that only moves bit patterns, an If, or a few lines of ONNX's text with
+any other operators. Sizes follow from ONNX's own inference. The pseudocode gives the values of the first two kinds; those of
+lines come from ONNX Runtime's CPU EP, node by node, with a tolerance.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+from ..cases.written_once import rows_of
 from ..descriptors import OperatorDesc, TensorDesc
-from ..engines.arrays import dtype_of, to_array
+from ..engines.arrays import to_array
 from ..errors import OpmapError
 from ..operators import OPERATORS, emitted
 from ..tensors import DataType, Tensor, to_bits
+from . import reference
+from .reference import Attribute, Invalid, Kernel, Sizes, Value
 
 T = TypeVar("T")
-Sizes = tuple[int, ...]
 
-Kind = Literal["input", "initializer", "default"]
+Kind = Literal["input", "initializer", "default", "constant"]
 Dims = Literal["static", "symbolic", "none"]
 
 SIMPLE_SEEDS = 8
 """Seeds below this number give small whole numbers, other seeds give any bit patterns."""
 
-_PLACEHOLDERS = (61, 67)
-"""Sizes that stand for 0 while the rules of a descriptor are checked. No other size has these values."""
-
-
-class Invalid(Exception):
-    """Raised if a graph or a plan has no meaning: sizes that do not fit, an index out of range, a name that is missing."""
+_FILLER = 61
+"""A size that stands for 0 while the rules of a descriptor are checked. No other size has this value."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A value that no node makes.
 
-    - `kind`: a graph input; an initializer; or an initializer that is also a graph input, so that it may be fed.
+    - `kind`: a graph input; an initializer; an initializer that is also a graph input, so that it may be fed; or a constant,
+      which has `values`.
     - `dims`: how the graph declares the sizes of the input: as numbers, as symbols, or not at all.
     - `sizes`: the sizes; if `dims` is not `static`, a run may feed others.
     - `seed`: gives the values of an initializer.
-    - `condition`: a truth value, for the condition of an If.
+    - `limit`: the values are indices from 0 to `limit` - 1.
+    - `as_node`: the constant is the output of a Constant node.
     """
 
     name: str
@@ -55,32 +56,56 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = "input"
     dims: Dims = "static"
     seed: int = 0
-    condition: bool = False
+    values: tuple[int | float, ...] = ()
+    limit: int = 0
+    as_node: bool = False
 
     @property
     def type(self) -> DataType:
-        """The data type; truth values are bytes with 0 or 1."""
+        """The data type."""
         return DataType[self.data_type]
+
+    @property
+    def known(self) -> tuple[int, ...] | None:
+        """The bits of a constant; None for any other source."""
+        return tuple(to_bits(self.type, self.values)) if self.kind == "constant" else None
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node with one output. An If has a `then` and an `other` branch: nodes of which the last one gives the output."""
+    """A node. An input that is left out has no name.
+
+    An If has a `then` and an `other` branch: nodes of which the last one gives the output. A node of other operators has
+    `lines` of ONNX's text, in which its inputs and outputs have the names `formal` and `results`; `function` makes a local
+    function of them.
+    """
 
     op: str
     inputs: tuple[str, ...]
-    output: str
-    attributes: dict[str, int | tuple[int, ...]] = {}
+    outputs: tuple[str, ...]
+    attributes: dict[str, Attribute] = {}
     then: tuple[Node, ...] = ()
     other: tuple[Node, ...] = ()
+    lines: tuple[str, ...] = ()
+    formal: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    function: bool = False
 
     @property
-    def number(self) -> dict[str, int]:
-        """The attributes that are numbers."""
-        return {name: value for name, value in self.attributes.items() if isinstance(value, int)}
+    def kernel(self) -> Kernel:
+        """The node without the names that its values have in the graph."""
+        if self.lines:
+            return Kernel("", (), self.formal, self.results, self.lines)
+        formal = tuple(f"i{at}" if name else "" for at, name in enumerate(self.inputs))
+        results = tuple(f"o{at}" for at in range(len(self.outputs)))
+        return Kernel(self.op, tuple(sorted(self.attributes.items())), formal, results, ())
 
     def reads(self) -> set[str]:
         """Returns the names of all values that the node or its branches read."""
-        return set(self.inputs).union(*(node.reads() for node in (*self.then, *self.other)))
+        return ({*self.inputs} - {""}).union(*(node.reads() for node in (*self.then, *self.other)))
+
+    def operators(self) -> list[str]:
+        """Returns the ONNX operators of the node, without those in its branches."""
+        return reference.operators(self.kernel) if self.lines else [self.op]
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,120 +128,78 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         """The sources that must be fed."""
         return tuple(source for source in self.sources if source.kind == "input")
 
+    @property
+    def computes(self) -> bool:
+        """Whether the CPU EP gives some of the values."""
+        return any(node.lines for node in all_nodes(self.nodes))
+
     def label(self, name: str) -> str:
         """Returns the name that a value of this graph has in the ONNX model; an unusual one if the graph is `odd`."""
-        return f"{name} :0/é{'x' * 40}" if self.odd else name
+        return f"{name} :0/é{'x' * 40}" if self.odd and name else name
 
     def labelled(self, by_name: Mapping[str, T]) -> dict[str, T]:
         """Returns a dictionary with the names of the ONNX model."""
         return {self.label(name): value for name, value in by_name.items()}
 
 
-class Value(NamedTuple):
-    """Data type and sizes of a value."""
-
-    type: DataType
-    sizes: Sizes
-
-
 # --- the nodes that only move bit patterns ---
 
 
-def _reshape(node: Node, array: np.ndarray) -> np.ndarray:
-    shape = node.attributes["shape"]
-    assert isinstance(shape, tuple)
-    return array.reshape([array.shape[i] if size == 0 and i < array.ndim else size for i, size in enumerate(shape)])
-
-
-def _transpose(node: Node, array: np.ndarray) -> np.ndarray:
-    order = node.attributes["perm"]
-    if not order or not isinstance(order, tuple):
-        raise Invalid("Transpose")
-    return array.transpose(order)
-
-
-def _concat(node: Node, *arrays: np.ndarray) -> np.ndarray:
-    if len({array.dtype for array in arrays}) > 1:
-        raise Invalid("Concat")
-    return np.concatenate(arrays, node.number["axis"])
+def _reshape(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    return array.reshape([array.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
 
 
 MOVES: Mapping[str, Callable[..., np.ndarray]] = {
     "Identity": lambda node, array: array,
     "Reshape": _reshape,
-    "Transpose": _transpose,
-    "Concat": _concat,
+    "Transpose": lambda node, array: array.transpose(node.attributes["perm"]),
+    "Concat": lambda node, *arrays: np.concatenate(arrays, node.attributes["axis"]),
 }
 """Operators that only move bit patterns -> the output for the node and its inputs."""
-
-
-def _moved(node: Node, arrays: Iterable[np.ndarray]) -> np.ndarray:
-    """Returns the output of one of MOVES. Raises Invalid if the inputs do not fit."""
-    try:
-        return MOVES[node.op](node, *arrays)
-    except ValueError as error:
-        raise Invalid(node.op) from error
 
 
 # --- the nodes of the registered operators ---
 
 
-def operator_types() -> list[str]:
-    """Returns the ONNX operators that the registered operators become, without those of arrays of tensors."""
-    return list(
-        dict.fromkeys(
-            o.onnx_operator
-            for o in OPERATORS.values()
-            if o.lower and o.emit and o.onnx_operator is not None and not o.descriptor.spec().arrays
-        )
-    )
+def constant_inputs(op: str) -> Mapping[int, str]:
+    """Returns the names of an ONNX node's inputs that are constants, by their positions."""
+    return next((o.constant_inputs for o in OPERATORS.values() if op in o.onnx_operators), {})
 
 
-class Shaped(NamedTuple):
-    """An operator's node with sizes: its descriptor, its input fields in the node's order, and the output's sizes."""
+class Described(NamedTuple):
+    """An operator's node as a descriptor.
+
+    `fields` are the fields of its inputs that are tensors, each with the input's position. `bounds` are those of its indices.
+    """
 
     desc: OperatorDesc
-    fields: tuple[str, ...]
-    output: Sizes
+    fields: Mapping[str, int]
+    bounds: Mapping[str, tuple[int, ...]]
 
 
 @lru_cache(maxsize=4096)
-def _shaped(op: str, attributes: tuple[tuple[str, int], ...], values: tuple[Value, ...]) -> Shaped:
+def described(kernel: Kernel, values: tuple[Value | None, ...]) -> Described:
+    """Returns the descriptor of an operator's node. Raises Invalid if it has none. Sizes of 0 become other sizes."""
+    constants = constant_inputs(kernel.op)
+    attributes, tensors = dict(kernel.attributes), dict[int, TensorDesc]()
+    for at, value in enumerate(values):
+        if value is None:
+            continue
+        if at not in constants:
+            tensors[at] = TensorDesc(value.type, tuple(size or _FILLER for size in value.sizes))
+        elif value.known is None:
+            raise Invalid("an input that must be a constant")
+        else:
+            tensor = Tensor(value.type, value.sizes, value.known)
+            attributes[constants[at]] = tuple(tensor.integers) if value.sizes else tensor  # type: ignore[assignment]
     try:
-        desc = emitted(op, [TensorDesc(v.type, v.sizes) for v in values], dict(attributes))
-        lowering = OPERATORS[desc.operator].lowering(desc)
-        if desc.violations():
-            raise Invalid(op)
-    except (ArithmeticError, LookupError, TypeError, ValueError, OpmapError) as error:
-        raise Invalid(op) from error
-    allowed = (lowering.index_types.get(field, (v.type,)) for field, v in zip(lowering.shapes, values, strict=True))
-    same = lowering.attributes == dict(attributes) and list(lowering.shapes.values()) == [v.sizes for v in values]
-    if not same or any(v.type not in types for v, types in zip(values, allowed, strict=True)):
-        raise Invalid(op)
-    sizes = desc.output.sizes if lowering.output_shape is None else lowering.output_shape
-    return Shaped(desc, tuple(lowering.shapes), sizes)
-
-
-def shaped(node: Node, values: Sequence[Value]) -> Shaped:
-    """Returns the descriptor of an operator's node. Raises Invalid if it has none, or if a tensor is empty."""
-    return _shaped(node.op, tuple(sorted(node.number.items())), tuple(values))
-
-
-def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
-    """Returns the sizes of a node's output. Sizes of 0, which no descriptor can have, are replaced for the computation."""
-    if all(all(v.sizes) for v in values):
-        return shaped(node, values).output
-    outputs: list[Sizes] = []
-    for placeholder in _PLACEHOLDERS:
-        filled = [Value(v.type, tuple(size or placeholder for size in v.sizes)) for v in values]
-        at = shaped(node, filled)
-        for field, real in zip(at.fields, values, strict=True):
-            if field in at.desc.index_tensors() and all(real.sizes) and placeholder in at.desc.index_bounds[field]:
-                raise Invalid("indices into nothing")
-        outputs.append(tuple(0 if size == placeholder else size for size in at.output))
-    if outputs[0] != outputs[1]:
-        raise Invalid(node.op)
-    return outputs[0]
+        desc = emitted(kernel.op, list(tensors.values()), attributes)
+        lengths = [tensor.element_count for tensor in desc.inputs.values()]
+        if desc.violations() or lengths != [tensor.element_count for tensor in tensors.values()]:
+            raise Invalid(kernel.op)
+        return Described(desc, dict(zip(desc.inputs, tensors, strict=True)), desc.index_bounds)
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, OpmapError) as error:
+        raise Invalid(kernel.op) from error
 
 
 # --- sizes, limits and values of a whole graph ---
@@ -234,10 +217,10 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
             source_sizes != source.sizes and (source.dims == "static" or source.kind != "input")
         ):
             raise Invalid(source.name)
-        visible[source.name] = Value(source.type, source_sizes)
+        visible[source.name] = Value(source.type, source_sizes, source.known)
     every = dict(visible)
     for node in graph.nodes:
-        _infer(node, visible, every)
+        infer_node(node, visible, every)
     if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(visible):
         raise Invalid("outputs")
     if sizes and all(source.dims != "none" for source in graph.sources):
@@ -247,118 +230,193 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
     return every
 
 
-def _infer(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> None:
-    """Adds the output of a node to `visible`. Adds the output, and the values of its branches, to `every`."""
-    if node.output in every or not set(node.inputs) <= set(visible):
-        raise Invalid(node.output)
-    values = [visible[name] for name in node.inputs]
+def infer_node(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> None:
+    """Adds the outputs of a node to `visible`. Adds them, and the values of its branches, to `every`."""
+    if not every.keys().isdisjoint(node.outputs) or not {*node.inputs} - {""} <= set(visible):
+        raise Invalid(node.op)
+    values = tuple(visible[name] if name else None for name in node.inputs)
     if node.op == "If":
         ends = []
         for branch in (node.then, node.other):
             inner = dict(visible)
             for step in branch:
-                _infer(step, inner, every)
-            ends.append(inner[branch[-1].output])
+                infer_node(step, inner, every)
+            ends.append(inner[branch[-1].outputs[0]])
         if ends[0].type is not ends[1].type or len(ends[0].sizes) != len(ends[1].sizes):
             raise Invalid("If")
-        visible[node.output] = every[node.output] = ends[0]
-        return
-    if node.op in MOVES:
-        result = _moved(node, (np.empty(value.sizes, dtype_of(value.type)) for value in values)).shape
+        results: tuple[Value, ...] = (ends[0],)
     else:
-        result = _operator_sizes(node, values)
-    visible[node.output] = every[node.output] = Value(values[0].type, result)
+        results = reference.inferred(node.kernel, values)
+        if not node.lines and node.op not in MOVES and not has_empty((*values, *results)):
+            described(node.kernel, values)
+    named = dict(zip(node.outputs, results, strict=True))
+    visible |= named
+    every |= named
 
 
-def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, int]:
-    """Returns the limit n of each value whose elements become indices: indices from -n to n - 1 are in range."""
-    values, limits = infer(graph, sizes), dict[str, int]()
+def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, tuple[int, int]]:
+    """Returns the range of each value whose elements become indices: those from low to high - 1 are in range."""
+    values, limits = infer(graph, sizes), dict[str, tuple[int, int]]()
 
-    def limit(name: str, n: int) -> None:
-        limits[name] = min(n, limits.get(name, n))
+    def limit(name: str, low: int, high: int) -> None:
+        before = limits.get(name, (low, high))
+        limits[name] = max(low, before[0]), min(high, before[1])
 
     def visit(node: Node) -> None:
         if node.op == "If":
             for branch in (node.then, node.other):
-                if node.output in limits:
-                    limit(branch[-1].output, limits[node.output])
+                if node.outputs[0] in limits:
+                    limit(branch[-1].outputs[0], *limits[node.outputs[0]])
                 for step in reversed(branch):
                     visit(step)
             return
-        indices: dict[int, int] = {}
-        if node.op not in MOVES:
-            inputs = [values[name] for name in node.inputs]
-            at = shaped(node, [Value(v.type, tuple(s or _PLACEHOLDERS[0] for s in v.sizes)) for v in inputs])
-            indices = {
-                i: min(at.desc.index_bounds[field])
-                for i, field in enumerate(at.fields)
-                if field in at.desc.index_tensors()
-            }
-        for i, name in enumerate(node.inputs):
-            if i in indices:
-                limit(name, indices[i])
-            elif node.output in limits:
-                limit(name, limits[node.output])
+        indices: dict[int, tuple[int, int]] = {}
+        if not node.lines and node.op not in MOVES:
+            inputs = tuple(values[name] if name else None for name in node.inputs)
+            try:
+                desc, fields, bounds = described(node.kernel, inputs)
+            except Invalid:
+                if not has_empty(inputs):
+                    raise
+                return  # a descriptor has no sizes of 0; with others its numbers may not fit
+            counted = {field.name for field in desc.spec().fields if field.values}  # numbers, which are never negative
+            for field, each in bounds.items():
+                indices[fields[field]] = (0 if field in counted else -min(each), min(each))
+        through = [limits[name] for name in node.outputs if name in limits]
+        for at, name in enumerate(node.inputs):
+            if at in indices:
+                limit(name, *indices[at])
+            elif name and not node.lines:
+                for each in through:
+                    limit(name, *each)
 
     for node in reversed(graph.nodes):
         visit(node)
+    for source in graph.sources:
+        if source.limit:
+            limit(source.name, 0, source.limit)
     return limits
 
 
-def evaluate(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns every value. `tensors` are the values of all sources. Raises Invalid for an index out of range."""
+def evaluate(
+    graph: Graph, tensors: Mapping[str, Tensor], tolerances: dict[str, float] | None = None
+) -> dict[str, Tensor]:
+    """Returns every value. `tensors` are the values of all sources. Raises Invalid for an index out of range.
+
+    `tolerances` has the tolerances of sources that have one. Those of all values are added to it.
+    """
     infer(graph, {s.name: tensors[s.name].sizes for s in graph.sources if s.kind == "input"})
     values = dict(tensors)
     for node in graph.nodes:
-        values[node.output] = _evaluate(node, values)
+        values |= _evaluate(node, values, {} if tolerances is None else tolerances)
     return values
 
 
-def _evaluate(node: Node, evaluated: Mapping[str, Tensor]) -> Tensor:
+def _evaluate(node: Node, evaluated: Mapping[str, Tensor], tolerances: dict[str, float]) -> dict[str, Tensor]:
     if node.op == "If":
         inner = dict(evaluated)
-        for step in node.then if evaluated[node.inputs[0]].bits[0] else node.other:
-            inner[step.output] = _evaluate(step, inner)
-        return inner[step.output]
-    tensors = [evaluated[name] for name in node.inputs]
+        branch = node.then if evaluated[node.inputs[0]].bits[0] else node.other
+        for step in branch:
+            inner |= _evaluate(step, inner, tolerances)
+        end, output = branch[-1].outputs[0], node.outputs[0]
+        tolerances[output] = tolerances.get(end, 0.0)
+        return {output: inner[end]}
+    tensors = [evaluated[name] if name else None for name in node.inputs]
+    given = [tolerances.get(name, 0.0) for name in node.inputs]
+    if node.lines:
+        results, widths = reference.computed(node.kernel, tensors, given)
+        tolerances |= zip(node.outputs, widths, strict=True)
+    else:
+        results = _moved(node, tensors)
+        tolerances |= dict.fromkeys(node.outputs, max(given, default=0.0))
+    return dict(zip(node.outputs, results, strict=True))
+
+
+def _moved(node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor]:
+    """Returns the outputs of a node that only moves bit patterns."""
+    present = [tensor for tensor in tensors if tensor]
     if node.op in MOVES:
-        moved = _moved(node, map(to_array, tensors))
-        return Tensor.from_bytes(tensors[0].data_type, moved.shape, moved.tobytes())
-    values = [Value(t.data_type, t.sizes) for t in tensors]
-    sizes, bits = _operator_sizes(node, values), list[int | None]()
-    if prod(sizes):
-        at = shaped(node, values)
-        padded = {
-            field: Tensor(t.data_type, at.desc.tensors[field].sizes, t.bits)
-            for field, t in zip(at.fields, tensors, strict=True)
-        }
-        bits = list(at.desc.interpret(padded))
-    if any(b is None for b in bits):
-        raise Invalid("an index is out of range")
-    return Tensor(values[0].type, sizes, array(values[0].type.bits_code, [b for b in bits if b is not None]))
-
-
-def fill(source: Source, sizes: Sizes, seed: int, limit: int | None) -> Tensor:
-    """Returns the values of a source that follow from a seed. With a `limit` they are indices in range."""
-    count, data_type = prod(sizes), source.type
-    if source.condition:
-        return Tensor(data_type, sizes, [seed % 2] * count)
-    if limit is not None:
-        if seed < SIMPLE_SEEDS:
-            return Tensor(data_type, sizes, to_bits(data_type, [(i + seed) % limit for i in range(count)]))
-        numbers = random.Random(seed)
-        return Tensor(
-            data_type, sizes, to_bits(data_type, [int(numbers.random() * 2 * limit) - limit for _ in range(count)])
+        try:
+            moved = MOVES[node.op](node, *map(to_array, present))
+        except ValueError as error:
+            raise Invalid(node.op) from error
+        return [Tensor.from_bytes(present[0].data_type, moved.shape, np.ascontiguousarray(moved).tobytes())]
+    constants = constant_inputs(node.op)
+    values = tuple(
+        Value(t.data_type, t.sizes, tuple(t.bits) if at in constants else None) if t else None
+        for at, t in enumerate(tensors)
+    )
+    outputs = reference.inferred(node.kernel, values)
+    if has_empty((*outputs, *values)):
+        return reference.computed(node.kernel, tensors, [0.0] * len(tensors))[0]
+    desc, fields, _ = described(node.kernel, values)
+    padded = {}
+    for field, at in fields.items():
+        tensor = tensors[at]
+        assert tensor is not None
+        padded[field] = Tensor(desc.tensors[field].data_type, desc.tensors[field].sizes, tensor.bits)
+        _check_written_once(desc, field, padded[field])
+    results = []
+    for field, output in zip(desc.outputs, outputs, strict=True):
+        bits = desc.of_output(field).interpret(padded)
+        if len(bits) != prod(output.sizes) or any(b is None for b in bits):
+            raise Invalid("an index is out of range")
+        results.append(
+            Tensor(output.type, output.sizes, array(output.type.bits_code, [b for b in bits if b is not None]))
         )
-    if seed < SIMPLE_SEEDS:
-        return Tensor(data_type, sizes, to_bits(data_type, [1 + (seed * 15 + i) % 120 for i in range(count)]))
+    return results
+
+
+def has_empty(values: Iterable[Value | None]) -> bool:
+    """Returns whether one of these values has no elements."""
+    return any(value is not None and 0 in value.sizes for value in values)
+
+
+def _check_written_once(desc: OperatorDesc, field: str, tensor: Tensor) -> None:
+    """Raises Invalid if indices write one element twice: then no value is documented."""
+    rows = rows_of(desc, field) if field in desc.index_tensors() else None
+    if rows is None:
+        return
+    bounds = np.array(desc.index_bounds[field])
+    tuples = np.array(tensor.integers).reshape(-1, len(bounds)) % bounds
+    for row in rows:
+        if len(np.unique(tuples[row], axis=0)) < len(row):
+            raise Invalid("an element is written twice")
+
+
+def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None, *, gentle: bool = False) -> Tensor:
+    """Returns the values of a source that follow from a seed. With `limits` they are indices in range.
+
+    `gentle` values are small numbers: what is computed from them is exact, or differs little between two ways of computing.
+    """
+    count, data_type, simple = prod(sizes), source.type, seed < SIMPLE_SEEDS
+    if source.known is not None:
+        return Tensor(data_type, sizes, array(data_type.bits_code, source.known))
     numbers = random.Random(seed)
+    if limits is not None and data_type.kind != "float":
+        low, high = limits
+        if high <= 0:
+            raise Invalid("indices into nothing")
+        if simple:
+            return Tensor(data_type, sizes, to_bits(data_type, [(i + seed) % high for i in range(count)]))
+        low = low if data_type.kind == "signed" else 0
+        picked = [low + int(numbers.random() * (high - low)) for _ in range(count)]
+        return Tensor(data_type, sizes, to_bits(data_type, picked))
+    if data_type is DataType.BOOL:
+        return Tensor(data_type, sizes, [(seed * 5 + 1 >> i % 3 if count > 1 else seed) % 2 for i in range(count)])
+    if gentle:
+        low, step = (-12, 1) if data_type.kind != "unsigned" else (1, 1)
+        whole = [low + (seed * 7 + i * (1 if simple else 11)) % 25 * step for i in range(count)]
+        part = 4 if data_type.kind == "float" and seed % 3 == 0 else 1
+        return Tensor(data_type, sizes, to_bits(data_type, [n / part if part > 1 else n for n in whole]))
+    if simple:
+        return Tensor(data_type, sizes, to_bits(data_type, [1 + (seed * 15 + i) % 120 for i in range(count)]))
     top = 1 << data_type.size * 8
     words = [numbers.getrandbits(64) % top for _ in range(count)]
     return Tensor(data_type, sizes, array(data_type.bits_code, words))
 
 
-def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     """Gives the nodes and the nodes in their branches."""
     for node in nodes:
         yield node

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from ..engines.expectations import Difference, ExpectedStep, perform_steps
 from ..engines.performer import Performer
+from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Clear, Open, Result, Setup
 from ..errors import Unsupported
 from ..vocabulary import Verdict
-from .plan import Plan
+from .plan import Opening, Plan
 from .state import planned
 
 Kind = Literal["silent", "crash", "hang", "refusal"]
@@ -23,6 +25,9 @@ _KINDS: dict[Verdict, Kind] = {Verdict.CRASH: "crash", Verdict.TIMEOUT: "hang", 
 
 _SIGNATURES = {"names": "other outputs", "type": "wrong type", "values": "wrong values"}
 """The signatures of wrong outputs, by the kind of the difference."""
+
+_NOT_SUPPORTED = "cannot use the graph capture feature"
+"""A part of ONNX Runtime's message about a model that graph capture does not take."""
 
 _SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]*)")
 
@@ -65,6 +70,52 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
     return failure_of(difference) if difference else None
 
 
+class NodeByNode(Performer):
+    """Performs steps on the DirectML EP in another way: node by node, or as a fused graph what went node by node."""
+
+    def __init__(self, performer: Performer) -> None:
+        super().__init__()
+        self._performer = performer
+
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs one step."""
+        if isinstance(step, Open):
+            eager = step.setup.config.get(FUSION_OFF) == "1"
+            setup = Setup(cpu_nodes=True) if eager else Setup(cpu_nodes=True, level=0, config={FUSION_OFF: "1"})
+            step = msgspec.structs.replace(step, setup=setup)
+        return self._performer.perform(step, limit)
+
+    def renew(self) -> None:
+        """Passes it on."""
+        self._performer.renew()
+
+
+def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str:
+    """Returns which of three answers is the odd one out, if a plan on the DirectML EP gives wrong values.
+
+    The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values.
+    """
+    steps, answers = planned(plan), []
+    for each in (performer, NodeByNode(performer)):
+        answers.append(perform_steps(steps, each, limit))
+        perform_steps([ExpectedStep(Clear())], performer, limit)
+        performer.renew()
+    own, other = answers
+    way = (
+        "node by node" if any(FUSION_OFF in a.setup.config for a in plan.actions if isinstance(a, Opening)) else "fused"
+    )
+    if own is None or own.kind not in ("values", "type"):
+        return ""
+    if other is None:
+        return f"{way} (the other way gives the expected values)"
+    same = (own.kind, own.at, own.got.keys()) == (other.kind, other.at, other.got.keys()) and all(
+        array.shape == other.got[name].shape
+        and np.allclose(array.astype(np.float64), other.got[name].astype(np.float64), rtol=0.02, equal_nan=True)
+        for name, array in own.got.items()
+    )
+    return "the expected values (both ways give the same)" if same else "all three differ"
+
+
 def failure_of(difference: Difference) -> Failure:
     """Returns the failure that a difference is. Raises Lost if the provider does not start any more."""
     name, error, at = type(difference.step).__name__.lower(), difference.error, difference.at
@@ -75,7 +126,8 @@ def failure_of(difference: Difference) -> Failure:
         crash = re.search(r"(?:exception|error): ([\w ]+)", text)
         return Failure(kind=kind, text=text, signature=f"{name}: {kind} {crash[1] if crash else ''}".strip(), at=at)
     if difference.kind in ("error", "malformed"):
-        text, unsupported = f"{name}: {error or difference.text}", isinstance(error, Unsupported)
+        text = f"{name}: {error or difference.text}"
+        unsupported = isinstance(error, Unsupported) or _NOT_SUPPORTED in text
         return Failure(kind="refusal", text=text, signature=normalized(text), at=at, unsupported=unsupported)
     text = f"{name} {at + 1}: {difference.text}"
     return Failure(kind="silent", text=text, signature=_SIGNATURES.get(difference.kind, difference.kind), at=at)

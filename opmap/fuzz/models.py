@@ -4,68 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
-from ..engines.arrays import to_array
-from ..mapping import ELEMENT_TYPES, IR_VERSION, OPSET
-from ..tensors import DataType, Tensor
-from .graphs import Graph, Node, Sizes, Source, Value, fill, index_limits, infer
+from ..mapping import ELEMENT_TYPES, IR_VERSION
+from ..tensors import Tensor
+from .graphs import Graph, Node, Source, fill, index_limits, infer
+from .reference import OPSETS, Kernel, Value, has_known_sizes, protos
 
-
-def to_feed(source: Source, tensor: Tensor) -> np.ndarray:
-    """Returns the array of a source's values; truth values become NumPy's bool."""
-    values = to_array(tensor)
-    return values.astype(np.bool_) if source.condition else values
+_LOCAL = "local"
+"""The domain of local functions."""
 
 
 def constants(graph: Graph) -> dict[str, Tensor]:
-    """Returns the values of all initializers."""
-    limits = index_limits(graph)
+    """Returns the values of all sources that are no inputs."""
+    limits, gentle = index_limits(graph), graph.computes
     return {
-        s.name: fill(s, s.sizes, s.seed, limits.get(s.name))
-        for s in graph.sources
-        if s.kind in ("initializer", "default")
+        s.name: fill(s, s.sizes, s.seed, limits.get(s.name), gentle=gentle) for s in graph.sources if s.kind != "input"
     }
 
 
 def build_model(graph: Graph) -> onnx.ModelProto:
     """Returns the model of a graph. Raises Invalid if the graph is not valid."""
-    values, label = infer(graph), graph.label
-    conditions = {source.name for source in graph.sources if source.condition}
-    inputs = [_input(graph, source) for source in graph.sources if source.kind != "initializer"]
-    initializers = []
+    writer = _Writer(graph, infer(graph))
+    inputs = [_input(graph, source) for source in graph.sources if source.kind in ("input", "default")]
+    initializers, nodes = [], []
     for name, tensor in constants(graph).items():
-        element_type = _element_type(tensor.data_type, name in conditions)
-        initializers.append(helper.make_tensor(label(name), element_type, tensor.sizes, tensor.to_bytes(), raw=True))
-    nodes = [_node(graph, node, values, initializers) for node in graph.nodes]
+        made = helper.make_tensor(
+            graph.label(name), ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True
+        )
+        if graph.source(name).as_node:
+            nodes.append(helper.make_node("Constant", [], [graph.label(name)], value=made))
+        else:
+            initializers.append(made)
+    for node in graph.nodes:
+        nodes += writer.nodes(node)
     outputs = [
         helper.make_tensor_value_info(
-            label(name),
-            _element_type(values[name].type, name in conditions),
-            _declared(graph, name, values[name].sizes),
+            graph.label(name),
+            ELEMENT_TYPES[writer.values[name].type],
+            _declared(graph, name, writer.values),
         )
         for name in graph.outputs
     ]
+    opsets = [*OPSETS, helper.make_opsetid(_LOCAL, 1)] if writer.functions else OPSETS
     model_graph = helper.make_graph(nodes, "fuzz", inputs, outputs, initializers)
-    return helper.make_model(model_graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    return helper.make_model(
+        model_graph, opset_imports=opsets, ir_version=IR_VERSION, functions=list(writer.functions.values())
+    )
 
 
-def _declared(graph: Graph, name: str, sizes: Sizes) -> Sequence[int | str] | None:
-    """Returns the sizes that the graph declares for an output: numbers, symbols, or None if the rank may vary."""
+def _declared(graph: Graph, name: str, values: dict[str, Value]) -> Sequence[int | str] | None:
+    """Returns the sizes that the graph declares for an output: numbers, symbols, or None if they may vary."""
     varying: set[str] = set()
     for node in graph.nodes:
-        if node.op == "If" or node.reads() & varying:
-            varying.add(node.output)
+        inputs = tuple(values[each] if each else None for each in node.inputs)
+        if node.op == "If" or node.reads() & varying or (node.lines and not has_known_sizes(node.kernel, inputs)):
+            varying.update(node.outputs)
     dims = {source.dims for source in graph.sources}
     if "none" in dims or name in varying:
         return None
+    sizes = values[name].sizes
     return [f"{name}_{i}" for i in range(len(sizes))] if "symbolic" in dims else sizes
-
-
-def _element_type(data_type: DataType, condition: bool) -> int:
-    return int(TensorProto.BOOL if condition else ELEMENT_TYPES[data_type])
 
 
 def _input(graph: Graph, source: Source) -> onnx.ValueInfoProto:
@@ -75,34 +75,50 @@ def _input(graph: Graph, source: Source) -> onnx.ValueInfoProto:
         "symbolic": [f"{source.name}_{i}" for i in range(len(source.sizes))],
         "none": None,
     }
-    element_type = _element_type(source.type, source.condition)
-    return helper.make_tensor_value_info(name, element_type, shapes[source.dims])
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[source.type], shapes[source.dims])
 
 
-def _node(graph: Graph, node: Node, values: dict[str, Value], initializers: list[onnx.TensorProto]) -> onnx.NodeProto:
-    label = graph.label
-    inputs, output = [label(name) for name in node.inputs], [label(node.output)]
-    name = "" if graph.odd else node.output
-    if node.op == "Reshape":
-        shape = node.attributes["shape"]
-        assert isinstance(shape, tuple)
-        shape_name = label(f"{node.output}_shape")
-        initializers.append(helper.make_tensor(shape_name, TensorProto.INT64, [len(shape)], list(shape)))
-        return helper.make_node("Reshape", [*inputs, shape_name], output, name)
-    if node.op == "If":
-        branches = {
-            key: helper.make_graph(
-                [_node(graph, step, values, initializers) for step in branch],
-                key,
-                [],
-                [
-                    helper.make_tensor_value_info(
-                        label(branch[-1].output), ELEMENT_TYPES[values[node.output].type], None
-                    )
-                ],
-            )
-            for key, branch in (("then_branch", node.then), ("else_branch", node.other))
-        }
-        return helper.make_node("If", inputs, output, name, **branches)
-    attributes = {key: list(v) if isinstance(v, tuple) else v for key, v in node.attributes.items()}
-    return helper.make_node(node.op, inputs, output, name, **attributes)  # type: ignore[arg-type]
+class _Writer:
+    """Writes the nodes of a graph. `functions` are the local functions that they call."""
+
+    def __init__(self, graph: Graph, values: dict[str, Value]) -> None:
+        self.graph, self.values = graph, values
+        self.functions: dict[Kernel, onnx.FunctionProto] = {}
+
+    def nodes(self, node: Node) -> list[onnx.NodeProto]:
+        """Returns the ONNX nodes of a node."""
+        label = self.graph.label
+        inputs, outputs = [label(name) for name in node.inputs], [label(name) for name in node.outputs]
+        if node.op == "If":
+            branches = {
+                key: helper.make_graph(
+                    [made for step in branch for made in self.nodes(step)],
+                    key,
+                    [],
+                    [
+                        helper.make_tensor_value_info(
+                            label(branch[-1].outputs[0]), ELEMENT_TYPES[self.values[node.outputs[0]].type], None
+                        )
+                    ],
+                )
+                for key, branch in (("then_branch", node.then), ("else_branch", node.other))
+            }
+            made = [helper.make_node("If", inputs, outputs, **branches)]
+        elif node.function:
+            made = [helper.make_node(self._function(node.kernel), inputs, outputs, domain=_LOCAL)]
+        else:
+            kernel = node.kernel
+            names = dict(zip((*kernel.inputs, *kernel.outputs), (*inputs, *outputs), strict=True))
+            made = protos(kernel, lambda name: name and (names.get(name) or label(f"{node.outputs[0]}_{name}")))
+        for number, each in enumerate(made):
+            each.name = "" if self.graph.odd else f"{node.outputs[0]}{f'_{number}' if number else ''}"
+        return made
+
+    def _function(self, kernel: Kernel) -> str:
+        """Returns the name of the local function that has the lines of a kernel."""
+        name = self.functions[kernel].name if kernel in self.functions else f"f{len(self.functions)}"
+        nodes = protos(kernel, lambda name: name)
+        self.functions[kernel] = helper.make_function(
+            _LOCAL, name, list(kernel.inputs), list(kernel.outputs), nodes, OPSETS
+        )
+        return name

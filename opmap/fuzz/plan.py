@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 
 from ..engines.steps import Method, Setup
-from .graphs import Graph, Sizes
+from .graphs import Graph
+from .reference import Sizes
 
 Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 """What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""
@@ -53,6 +54,12 @@ class Running(Action, frozen=True):
     keep: dict[str, str] = {}
 
 
+class Overlapping(Action, frozen=True):
+    """Runs several sessions at the same time."""
+
+    runs: tuple[Running, ...]
+
+
 class Binding(Action, frozen=True):
     """Binds all inputs: those in `values` to OrtValues, the others from the host. `outputs` says where outputs go."""
 
@@ -75,13 +82,17 @@ class Unbinding(Action, frozen=True):
 
 
 class Putting(Action, frozen=True):
-    """Makes an OrtValue: the values of an input in a round, or zeros with the sizes of an output."""
+    """Makes an OrtValue: the values of an input in a round, or zeros with the sizes of an output.
+
+    `wrong` makes a value that does not fit the output.
+    """
 
     value: str
     name: str
     graph: int = 0
     round: SeededInputs = SeededInputs()
     place: str = "device"
+    wrong: Literal["", "type", "rank", "size"] = ""
 
 
 class Updating(Action, frozen=True):
@@ -126,6 +137,7 @@ class Clearing(Action, frozen=True):
 AnyAction = (
     Opening
     | Running
+    | Overlapping
     | Binding
     | RunningBound
     | Unbinding

@@ -3,6 +3,8 @@
 A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in LET_THROUGH:
 another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
 find needs, counts for this find and is not shrunk again.
+
+What ran often is drawn less: of a few plans the one is performed whose operators, forms and ways are the rarest.
 """
 
 from __future__ import annotations
@@ -10,20 +12,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated
+from functools import cache, partial
+from typing import Annotated, Literal
 
 import msgspec
 
-from ..diagnosis.shrink import Budget
+from ..diagnosis.shrink import Budget, shrink
 from ..engines.performer import Performer
-from ..operators.random_source import RandomSource, RecordedSource, SeededSource
-from .choices import History, RecordedPlan, Sections, joined_plan, shrink_history
+from ..operators.random_source import RandomSource, SeededSource
+from ..tensors import DataType
+from . import reference
+from .coverage import Table, Watched, count, rarity
 from .draw_graph import chance
-from .draw_plan import draw_plan
-from .features import Features, alike, covers, features, needed, switches_of
-from .judging import Failure, Kind, Lost, perform_plan
-from .plan import Plan
+from .draw_plan import draw_idiom, draw_plan
+from .features import Features, alike, covers, features, needed, same_steps, switches_of
+from .judging import Failure, Kind, Lost, odd_one, perform_plan
+from .pieces import Piece, pieces
+from .plan import Plan, joined
+from .reference import Invalid
+from .smaller import fewer_actions, plainer_actions, smaller_graphs
 from .switches import available, draw_switches
 
 LET_THROUGH = 12
@@ -32,11 +39,20 @@ LET_THROUGH = 12
 REDRAWS = 64
 """How often a plan is drawn if finds cover it."""
 
+CHOICES = 2
+"""Of so many plans the rarest one is performed."""
+
+FRESH = 24
+"""One in so many plans begins in a fresh process: what happens first in a process happens there only."""
+
 HISTORY = 6
 """If a plan fails in the search but not alone, the search performs this many earlier plans and then the plan again."""
 
-TRIALS, SHRINK_SECONDS = 1500, 180.0
+TRIALS, SHRINK_SECONDS = 1500, 60.0
 """The most plans and the most seconds that are spent to make one failing plan smaller."""
+
+LATER_SECONDS = 300.0
+"""The most seconds for a find that is shrunk after the search."""
 
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
@@ -54,7 +70,10 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     - `number`: the number of the plan that failed first.
     - `needs`: the features of the shrunk plan, for each session.
     - `stable`: whether the shrunk plan fails in a fresh process.
-    - `unshrunk`: the recorded numbers of its plans, if the time was over before it was shrunk; else empty.
+    - `unshrunk`: whether the time was over before it was shrunk to the end.
+    - `oracle`: what gave the expected values. `odd`: which of three answers is the odd one out, if that was asked.
+    - `model`, `feeds`: of a crash of the control, the model and its inputs: type, sizes, and bytes.
+    - `seconds`: when it was found.
     """
 
     id: str
@@ -65,7 +84,12 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     needs: list[list[str]]
     stable: bool = True
-    unshrunk: tuple[Sections, ...] = ()
+    unshrunk: bool = False
+    oracle: Literal["pseudocode", "three answers"] = "pseudocode"
+    odd: str = ""
+    model: bytes = b""
+    feeds: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
+    seconds: float = 0.0
 
     @property
     def features(self) -> Features:
@@ -97,6 +121,7 @@ class Counts:
     unstable: Count = 0
     unsupported: Count = 0
     shrinking: Seconds = 0.0
+    coverage: Table = field(default_factory=dict)
 
 
 @dataclass
@@ -115,6 +140,8 @@ class Search:
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
     - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
+    - `three`: whether the provider runs a model in two ways, so that three answers say which one is wrong.
+    - `idioms`: performs each idiom of the table alone, in all its types, in place of drawn plans.
     - `keep_on`: whether a hang or a lost device does not end the search.
     - `found(find)`: called with each find. `advance(progress)`: called after each plan.
     """
@@ -125,6 +152,8 @@ class Search:
     control: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
     excluded: Sequence[tuple[Kind, Features]] = ()
+    three: bool = False
+    idioms: bool = False
     keep_on: bool = True
     limit: float | None = None
     most_sequences: int | None = None
@@ -143,18 +172,26 @@ class Search:
             start = self.clock()
             number = progress.next
             progress.next += 1
-            recorded = self.draw(number)
+            if self.idioms and number >= len(_alone()) * ROUNDS:
+                progress.stopped = f"all {len(_alone())} idioms were run, {ROUNDS} times each"
+                break
+            plan = self.draw(number)
+            if chance(SeededSource(_mixed(self.seed, number, REDRAWS)), FRESH):
+                self._renew()
             try:
-                failure = perform_plan(recorded.plan, self._performer, self.limit) if recorded else None
+                failure = perform_plan(plan, self._performer, self.limit) if plan else None
             except Lost as error:
                 progress.stopped = str(error)
                 break
-            if recorded:
+            self._blame_control(number)
+            if plan:
                 progress.sequences += 1
-                self._past.append(recorded)
+                count(progress.coverage, plan, self._performer.placements)
+                self._performer.placements.clear()
+                self._past.append(plan)
                 if failure:
                     left = self.seconds - progress.seconds - (self.clock() - start)
-                    self._failed(number, recorded.plan, failure, left / 2)  # the other half is for further finds
+                    self._failed(number, plan, failure, min(left / 2, SHRINK_SECONDS))  # the rest is for further finds
                 elif len(self._past) >= RENEW:
                     self._renew()
             progress.seconds += self.clock() - start
@@ -169,14 +206,17 @@ class Search:
         """Shrinks the finds for which the search had no time. Returns what is left of them."""
         self._start()
         for find in [find for find in self.progress.finds if find.unshrunk]:
-            plans = tuple(RecordedPlan.draw(self._draw_again, RecordedSource(None, s)) for s in find.unshrunk)
-            self._shrink(find, plans, SHRINK_SECONDS)
+            self._shrink(find, find.plan, LATER_SECONDS)
             self._renew()
             self.advance(self.progress)
         return self.progress
 
-    def draw(self, number: int) -> RecordedPlan | None:
+    def draw(self, number: int) -> Plan | None:
         """Returns plan `number`; None if only plans were drawn that finds cover."""
+        if self.idioms:
+            piece, data_type = _alone()[number % len(_alone())]
+            return draw_idiom(SeededSource(_mixed(self.seed, number, 0)), piece, data_type, number // len(_alone()))
+        drawn: list[Plan] = []
         excluded = [*(find.features for find in self.progress.finds), *(needs for _, needs in self.excluded)]
         if chance(SeededSource(_mixed(self.seed, number, 0)), LET_THROUGH):
             excluded = []
@@ -185,10 +225,26 @@ class Search:
             switches = draw_switches(seeded, self.allowed)
             if any(needs and needs <= switches for needs in map(switches_of, excluded)):
                 continue
-            recorded = RecordedPlan.draw(partial(draw_plan, switches=switches), RecordedSource(seeded))
-            if not any(covers(find, features(recorded.plan)) for find in excluded):
-                return recorded
-        return None
+            plan = draw_plan(seeded, switches)
+            if not any(covers(find, features(plan)) for find in excluded):
+                drawn.append(plan)
+                if len(drawn) == CHOICES:
+                    break
+        return max(drawn, key=partial(rarity, self.progress.coverage), default=None)
+
+    def _blame_control(self, number: int) -> None:
+        """Adds a find for each new crash of the CPU EP while it computed expected values."""
+        for lost in reference.take_losses():
+            plan = Plan(graphs=(), actions=())
+            text = f"the control crashes on {lost.operators}: {lost}"
+            failure = Failure(kind="crash", text=text, signature=f"control: {lost.operators}", at=0)
+            if any(failure.same(find.failure) for find in self.progress.finds):
+                continue
+            feeds = {name: (array.dtype.name, array.shape, array.tobytes()) for name, array in lost.feeds.items()}
+            find = self._find(number, plan, failure)
+            find = msgspec.structs.replace(find, id=f"control-{number}", model=lost.model, feeds=feeds)
+            self.progress.finds.append(find)
+            self.found(find)
 
     # --- a failure ---
 
@@ -210,8 +266,8 @@ class Search:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
                 self._renew()
-                if again := self._fails(joined_plan(plans), failure):
-                    self._shrink(self._find(number, joined_plan(plans), again), plans, seconds)
+                if again := self._fails(joined(plans), failure):
+                    self._shrink(self._find(number, joined(plans), again), joined(plans), seconds)
                     break
             else:
                 progress.unstable += 1
@@ -228,27 +284,35 @@ class Search:
             failure=failure,
             plan=plan,
             needs=_sorted(needed(plan)),
+            oracle="three answers" if any(graph.computes for graph in plan.graphs) else "pseudocode",
+            seconds=round(self.progress.seconds, 1),
         )
 
-    def _shrink(self, find: Find, plans: History, seconds: float) -> None:
+    def _shrink(self, find: Find, plan: Plan, seconds: float) -> None:
         """Adds a find with the smallest plan that is found in these seconds."""
-        failure = find.failure
+        failure, end = find.failure, self.clock() + seconds
 
         def fails(candidate: Plan, fresh: bool = False) -> bool:
             if fresh:
                 self._renew()
             return self._fails(candidate, failure) is not None
 
-        budget = Budget(TRIALS, min(seconds / 2, SHRINK_SECONDS), self.clock)
-        smallest = shrink_history(plans, fails, self._draw_again, budget)
+        def smallest_of(plan: Plan, trials: int, fresh: bool) -> Plan:
+            budgets.append(Budget(trials, max(end - self.clock(), 0.0), self.clock))
+            steps = fewer_actions, smaller_graphs, plainer_actions
+            return shrink(plan, partial(fails, fresh=fresh), steps, key=msgspec.json.encode, budget=budgets[-1])
+
+        budgets: list[Budget] = []
+        smallest = smallest_of(plan, TRIALS, False)
         self._renew()
-        last = self._fails(joined_plan(smallest), failure)
-        if last is None and smallest != plans:  # what earlier trials left in the process has helped
-            budget = Budget(FRESH_TRIALS, min(seconds / 2, SHRINK_SECONDS), self.clock)
-            smallest = shrink_history(plans, partial(fails, fresh=True), self._draw_again, budget)
+        last = self._fails(smallest, failure)
+        if last is None and smallest != plan:  # what earlier trials left in the process has helped
+            smallest = smallest_of(plan, FRESH_TRIALS, True)
             self._renew()
-            last = self._fails(joined_plan(smallest), failure)
-        plan, shown = joined_plan(smallest), last or failure
+            last = self._fails(smallest, failure)
+        plan = smallest
+        shown = last or failure
+        odd = odd_one(plan, self._performer, self.limit) if self.three and shown.kind == "silent" else ""
         shrunk = msgspec.structs.replace(
             find,
             plan=plan,
@@ -256,16 +320,15 @@ class Search:
             text=shown.text,
             needs=_sorted(needed(plan)),
             stable=last is not None,
-            unshrunk=tuple(recorded.sections for recorded in smallest) if budget.spent else (),
+            unshrunk=budgets[-1].spent,
+            oracle="three answers" if any(graph.computes for graph in plan.graphs) else "pseudocode",
+            odd=odd,
         )
         if self._is_known(plan, failure):
             self.progress.known += 1
             self._remove(find)
         else:
             self._add(shrunk, features(find.plan))
-
-    def _draw_again(self, source: RandomSource) -> Plan:
-        return draw_plan(source, self.allowed)
 
     def _add(self, find: Find, original: Features = ()) -> None:
         """Adds a find, unless the plan that failed first, with the features `original`, shrank to an earlier find."""
@@ -275,6 +338,7 @@ class Search:
             if not other.failure.same(find.failure):
                 continue
             is_alike = alike(other.features, find.features)  # what only one of the two has is there by chance
+            is_alike = is_alike or (other.odd == find.odd and same_steps(other.plan, find.plan))
             if is_alike or covers(other.features, find.features) or other.features == find.features:
                 progress.duplicates += 1
                 self._generalize(other, find.features if is_alike else original)
@@ -295,7 +359,7 @@ class Search:
         """Removes needs of a find that another plan, which shrank to the same failure, does not have."""
         seen = frozenset().union(*original)
         needs = _sorted(tuple(session_needs & seen for session_needs in find.features))
-        if original and needs != find.needs:
+        if original and needs != find.needs and all(needs):
             changed = msgspec.structs.replace(find, needs=needs)
             self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
             self.found(changed)
@@ -303,7 +367,10 @@ class Search:
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
         """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""
         for _ in range(TRIES[failure.kind]):
-            got = perform_plan(plan, self._performer, self.limit)
+            try:
+                got = perform_plan(plan, self._performer, self.limit)
+            except Invalid:
+                return None
             if got is not None:
                 break
         if got is None:
@@ -322,13 +389,23 @@ class Search:
         return other is not None and other.at <= failure.at
 
     def _renew(self) -> None:
-        self._performer = self.fresh()
-        self._past: list[RecordedPlan] = []
+        self._performer = Watched(self.fresh())
+        self._past: list[Plan] = []
 
 
 def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("runtime")) -> Plan:
     """Returns a random plan that has only switches in `allowed`."""
     return draw_plan(source, draw_switches(source, allowed))
+
+
+ROUNDS = 4
+"""How often `--idioms` runs each idiom in each type, with other sizes and in another way."""
+
+
+@cache
+def _alone() -> list[tuple[Piece, DataType]]:
+    """Returns what `--idioms` runs."""
+    return [(piece, data_type) for piece in pieces() for data_type in piece.data_types]
 
 
 def _sorted(needs: Features) -> list[list[str]]:

@@ -14,20 +14,11 @@ import msgspec
 import numpy as np
 
 from ..engines import steps
+from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
-from ..tensors import Tensor
-from .graphs import (
-    SIMPLE_SEEDS,
-    Graph,
-    Invalid,
-    Sizes,
-    Source,
-    evaluate,
-    fill,
-    index_limits,
-    infer,
-)
-from .models import build_model, constants, to_feed
+from ..tensors import DataType, Tensor
+from .graphs import SIMPLE_SEEDS, Graph, evaluate, fill, index_limits
+from .models import build_model, constants
 from .plan import (
     AnyAction,
     Binding,
@@ -37,6 +28,7 @@ from .plan import (
     Getting,
     Misfeeding,
     Opening,
+    Overlapping,
     Plan,
     Putting,
     Running,
@@ -45,27 +37,25 @@ from .plan import (
     Unbinding,
     Updating,
 )
+from .reference import Invalid, Sizes
 
 CAPTURE, GRAPH_ID = "ep.dml.enable_graph_capture", "gpu_graph_id"
 
 
 @dataclass
 class _Value:
-    """An OrtValue: its type and sizes, its contents, and where it lies."""
+    """An OrtValue: its contents, how far they may be off, and where it lies."""
 
-    source: Source
     tensor: Tensor
+    tolerance: float = 0.0
     place: str = steps.HOST
+    wrong: bool = False
+    """Whether it was made so that it does not fit."""
 
     @property
-    def type(self) -> tuple[str, bool]:
-        """The data type, and whether the elements are truth values."""
-        return self.source.data_type, self.source.condition
-
-    @property
-    def array(self) -> np.ndarray:
-        """The contents."""
-        return to_feed(self.source, self.tensor)
+    def type(self) -> tuple[DataType, Sizes]:
+        """Data type and sizes."""
+        return self.tensor.data_type, self.tensor.sizes
 
 
 @dataclass
@@ -126,10 +116,10 @@ class State:
         self._check_unused([action.session])
         if action.replay and not capture:
             raise Invalid("replay needs graph capture")
-        if capture and any(node.op == "If" for node in graph.nodes):
+        if capture and any({"If", "Loop", "Scan"}.intersection(node.operators()) for node in graph.nodes):
             raise Invalid("graph capture takes no models with control flow")
-        self.sessions[action.session] = _Session(graph, capture, action.replay)
         model = np.frombuffer(_model_bytes(msgspec.json.encode(graph)), np.uint8)
+        self.sessions[action.session] = _Session(graph, capture, action.replay)
         return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
     def _running(self, action: Running) -> ExpectedStep:
@@ -143,9 +133,11 @@ class State:
         if not outputs or not set(outputs) <= set(graph.outputs) or not set(action.keep) <= set(outputs):
             raise Invalid("outputs")
         self._check_unused(list(action.keep.values()))
-        results = _results(graph, tensors)
+        if any(name in tensors and name not in action.values for name in action.keep):
+            raise Invalid("an output in the memory of the caller's array, which is gone")
+        results = _Results(graph, tensors)
         for output, value in action.keep.items():
-            self.values[value] = _Value(_output_source(graph, output), results[output])
+            self.values[value] = _Value(results.tensors[output], results.tolerances.get(output, 0.0))
         step = steps.Run(
             session=action.session,
             feeds=_feeds(graph, {n: t for n, t in tensors.items() if _is_fed(graph, n, action.round)}),
@@ -156,7 +148,20 @@ class State:
             config=_run_config(session),
         )
         returned = [name for name in outputs if name not in action.keep]
-        return ExpectedStep(step, (_output_arrays(graph, results, returned),))
+        return results.expected(step, returned)
+
+    def _overlapping(self, action: Overlapping) -> ExpectedStep:
+        if len({run.session for run in action.runs}) < len(action.runs) or len(action.runs) < 2:
+            raise Invalid("one session runs once at a time")
+        if any(run.method != "run" for run in action.runs):
+            raise Invalid("only run may overlap")
+        expected = [self._running(run) for run in action.runs]
+        runs = [each.step for each in expected if isinstance(each.step, steps.Run)]
+        widths: dict[str, float] = {}
+        for each in expected:
+            widths |= {name: max(width, widths.get(name, 0.0)) for name, width in each.tolerances.items()}
+        outputs = tuple(outputs for each in expected for outputs in each.outputs)
+        return ExpectedStep(steps.Concurrent(runs=runs), outputs, tolerances=widths)
 
     def _binding(self, action: Binding) -> ExpectedStep:
         session = self.session(action.session)
@@ -191,7 +196,7 @@ class State:
             values=graph.labelled(action.values),
             outputs=graph.labelled(action.outputs),
         )
-        _results(graph, session.inputs)
+        _Results(graph, session.inputs)
         return ExpectedStep(step)
 
     def _runningbound(self, action: RunningBound) -> ExpectedStep:
@@ -202,17 +207,23 @@ class State:
         for name, bound in session.inputs.items():
             if isinstance(bound, _Value) and bound.place == steps.HOST and session.copied[name] is not bound.tensor:
                 raise Invalid("a bound value on the host was changed")
-        results = _results(graph, session.inputs)
+        results = _Results(graph, session.inputs)
+        types = {name: (t.data_type, t.sizes) for name, t in results.tensors.items()}
+        targets = {name: value for name, value in session.outputs.items() if value is not None}
+        if any(value.type != types[name] for name, value in targets.items()):
+            if session.replay or not any(value.wrong for value in targets.values()):
+                raise Invalid("the output does not fit its value")
+            known = {id(value) for value in targets.values()}  # nobody says what they hold now
+            self.values = {name: value for name, value in self.values.items() if id(value) not in known}
+            return ExpectedStep(steps.RunBound(session=action.session, config=_run_config(session)), fails="always")
         for name, value in session.outputs.items():
-            result = results[name]
+            result = results.tensors[name]
             if value is not None:
-                if (value.source.data_type, value.tensor.sizes) != (result.data_type.name, result.sizes):
-                    raise Invalid("the output does not fit its value")
-                value.tensor = result
+                value.tensor, value.tolerance = result, results.tolerances.get(name, 0.0)
             elif session.sizes.setdefault(name, result.sizes) != result.sizes:
                 raise Invalid("a bound output keeps its sizes")
         step = steps.RunBound(session=action.session, config=_run_config(session))
-        return ExpectedStep(step, (_output_arrays(graph, results, session.outputs),))
+        return results.expected(step, session.outputs)
 
     def _unbinding(self, action: Unbinding) -> ExpectedStep:
         session = self.session(action.session)
@@ -222,7 +233,9 @@ class State:
         return ExpectedStep(steps.Unbind(session=action.session))
 
     def _getting(self, action: Getting) -> ExpectedStep:
-        return ExpectedStep(steps.Get(value=action.value), ({action.value: self.value(action.value).array},))
+        value = self.value(action.value)
+        outputs = ({action.value: to_array(value.tensor)},)
+        return ExpectedStep(steps.Get(value=action.value), outputs, tolerances={action.value: value.tolerance})
 
     def _dropping(self, action: Dropping) -> ExpectedStep:
         if self.sessions.pop(action.name, None) is None and self.values.pop(action.name, None) is None:
@@ -245,24 +258,28 @@ class State:
         value = self._new_value(action)
         value.place = action.place
         self.values[action.value] = value
-        return ExpectedStep(steps.Put(value=action.value, array=value.array, place=action.place))
+        return ExpectedStep(steps.Put(value=action.value, array=to_array(value.tensor), place=action.place))
 
     def _updating(self, action: Updating) -> ExpectedStep:
         value, new = self.value(action.value), self._new_value(action)
-        if (value.type, value.tensor.sizes) != (new.type, new.tensor.sizes):
+        if value.type != new.type:
             raise Invalid("update_inplace keeps type and sizes")
-        value.tensor = new.tensor
-        return ExpectedStep(steps.Update(value=action.value, array=new.array))
+        value.tensor, value.tolerance = new.tensor, 0.0
+        return ExpectedStep(steps.Update(value=action.value, array=to_array(new.tensor)))
 
     def _new_value(self, action: Putting | Updating) -> _Value:
         graph = self.graph(action.graph)
         if any(action.name == source.name for source in graph.sources):
-            return _Value(graph.source(action.name), round_tensors(graph, action.round)[action.name])
+            return _Value(round_tensors(graph, action.round)[action.name])
         if action.name not in graph.outputs:
             raise Invalid(action.name)
         result = evaluate(graph, round_tensors(graph, action.round))[action.name]
-        zeros = Tensor(result.data_type, result.sizes, [0] * prod(result.sizes))
-        return _Value(_output_source(graph, action.name), zeros)
+        data_type, sizes, wrong = result.data_type, result.sizes, isinstance(action, Putting) and action.wrong
+        if wrong == "type":
+            data_type = DataType.INT32 if data_type is not DataType.INT32 else DataType.FLOAT32
+        elif wrong:
+            sizes = (1, *sizes) if wrong == "rank" else (*sizes[:-1], sizes[-1] + 1) if sizes else (2,)
+        return _Value(Tensor(data_type, sizes, [0] * prod(sizes)), wrong=bool(wrong))
 
     def _misfeeding(self, action: Misfeeding) -> ExpectedStep:
         session = self.session(action.session)
@@ -295,9 +312,9 @@ class State:
     def _fitting(self, graph: Graph, name: str, value_name: str) -> _Value:
         """Returns the OrtValue if its type and sizes fit a graph's input."""
         source, value = graph.source(name), self.value(value_name)
-        sizes = value.tensor.sizes
+        data_type, sizes = value.type
         fits = {"static": sizes == source.sizes, "symbolic": len(sizes) == len(source.sizes), "none": True}
-        if source.kind == "initializer" or value.type != (source.data_type, source.condition) or not fits[source.dims]:
+        if source.kind not in ("input", "default") or data_type is not source.type or not fits[source.dims]:
             raise Invalid(name)
         return value
 
@@ -323,21 +340,32 @@ def round_tensors(graph: Graph, round: SeededInputs) -> dict[str, Tensor]:
         if source.kind == "input" or fed:
             sizes = round.sizes.get(source.name, source.sizes)
             seed = round.seed
-            if not source.condition:
+            if source.type is not DataType.BOOL:
                 seed = (seed + position) % SIMPLE_SEEDS if seed < SIMPLE_SEEDS else seed * 31 + position
-            tensors[source.name] = fill(source, sizes, seed, limits.get(source.name))
+            tensors[source.name] = fill(source, sizes, seed, limits.get(source.name), gentle=graph.computes)
     if not set(round.sizes) | set(round.fed) <= set(tensors):
         raise Invalid("an unknown input")
     return tensors
 
 
-def _results(graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> dict[str, Tensor]:
-    """Returns every value of a graph for these inputs."""
-    tensors = dict(_constants(msgspec.json.encode(graph)))
-    tensors |= {name: value.tensor if isinstance(value, _Value) else value for name, value in inputs.items()}
-    if any(source.name not in tensors for source in graph.sources):
-        raise Invalid("an input is missing")
-    return evaluate(graph, tensors)
+class _Results:
+    """Every value of a graph for these inputs, and how far it may be off."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> None:
+        self.graph, self.tolerances = graph, dict[str, float]()
+        tensors = dict(_constants(msgspec.json.encode(graph)))
+        for name, value in inputs.items():
+            tensors[name] = value.tensor if isinstance(value, _Value) else value
+            self.tolerances[name] = value.tolerance if isinstance(value, _Value) else 0.0
+        if any(source.name not in tensors for source in graph.sources):
+            raise Invalid("an input is missing")
+        self.tensors = evaluate(graph, tensors, self.tolerances)
+
+    def expected(self, step: steps.AnyStep, names: Iterable[str]) -> ExpectedStep:
+        """Returns a step that must return these outputs."""
+        label, tolerances = self.graph.label, {n: self.tolerances.get(n, 0.0) for n in names}
+        outputs = {label(name): to_array(self.tensors[name]) for name in tolerances}
+        return ExpectedStep(step, (outputs,), tolerances={label(n): width for n, width in tolerances.items() if width})
 
 
 def _is_fed(graph: Graph, name: str, round: SeededInputs) -> bool:
@@ -346,21 +374,7 @@ def _is_fed(graph: Graph, name: str, round: SeededInputs) -> bool:
 
 def _feeds(graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> dict[str, np.ndarray]:
     """Returns the arrays that are fed from the host, by their names in the model."""
-    return {graph.label(n): to_feed(graph.source(n), t) for n, t in inputs.items() if isinstance(t, Tensor)}
-
-
-def _output_arrays(graph: Graph, results: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Returns the arrays of these outputs, by their names in the model."""
-    return {graph.label(name): to_feed(_output_source(graph, name), results[name]) for name in names}
-
-
-def _output_source(graph: Graph, output: str) -> Source:
-    """Returns a source with the type of an output; the truth value of a condition stays one."""
-    for source in graph.sources:
-        if source.name == output:
-            return source
-    value = infer(graph)[output]
-    return Source(name=output, data_type=value.type.name, sizes=value.sizes)
+    return {graph.label(n): to_array(t) for n, t in inputs.items() if isinstance(t, Tensor)}
 
 
 def _run_config(session: _Session) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The sources of random numbers: a seed, the recorded numbers of an earlier draw, or a property-testing library.
+"""The sources of random numbers: a seed, or a property-testing library.
 
 What is drawn asks the source for every number, so it depends on none of them.
 """
@@ -35,40 +35,9 @@ class SeededSource:
         return low + int(self._random.random() * (high - low + 1))
 
 
-class RecordedSource:
-    """A random source that records its numbers: those of another source, or those of an earlier record.
-
-    `sections` has each number as its distance from the lowest possible one. An earlier record is read section by section:
-    where a section needs fewer or more numbers than before, the others still get theirs. Missing numbers are the lowest.
-    """
-
-    def __init__(self, source: RandomSource | None, record: Sequence[Sequence[int]] = ()) -> None:
-        self._source, self._record = source, iter(record)
-        self.sections: list[list[int]] = []
-        self.start_section()
-
-    def integer(self, low: int, high: int) -> int:
-        """Returns a number from low to high, both included."""
-        number = self._source.integer(low, high) if self._source else min(low + next(self._section, 0), high)
-        self.sections[-1].append(number - low)
-        return number
-
-    def start_section(self) -> None:
-        """Starts a section."""
-        self._section = iter(next(self._record, ()))
-        self.sections.append([])
-
-
-def start_section(source: RandomSource) -> None:
-    """Starts a section, if the source records its numbers. What is drawn in a section can be left out by a shrinker."""
-    if isinstance(source, RecordedSource):
-        source.start_section()
-
-
 def items(source: RandomSource, least: int, most: int, one_in: int) -> Iterator[int]:
     """Gives the numbers of the items of a list, from `least` to `most` items. The list ends after one in `one_in` items."""
     for number in range(most + 1):
-        start_section(source)
         if source.integer(0, one_in - 1 if number < most else 0) == 0 and number >= least:
             return
         yield number

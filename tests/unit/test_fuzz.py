@@ -1,7 +1,6 @@
 """The search: finds planted faults within few sequences, shrinks them, and goes on to the next."""
 
 import time
-from functools import partial
 from itertools import count
 
 import msgspec
@@ -21,13 +20,11 @@ from fuzz_performers import (
     WrongSecondOutput,
 )
 
-from opmap.diagnosis.shrink import Budget
+from opmap.diagnosis.shrink import Budget, shrink
 from opmap.engines.steps import Setup
-from opmap.fuzz.choices import RecordedPlan, joined_plan, shrink_history
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
-from opmap.fuzz.draw_plan import draw_plan
 from opmap.fuzz.features import alike, covers, features
-from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
+from opmap.fuzz.graphs import Graph, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.models import build_model
 from opmap.fuzz.plan import (
     Binding,
@@ -41,14 +38,19 @@ from opmap.fuzz.plan import (
     SeededInputs,
     joined,
 )
+from opmap.fuzz.reference import Invalid
 from opmap.fuzz.search import Search, draw_sequence
+from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
-from opmap.fuzz.switches import SWITCHES, available, draw_switches
+from opmap.fuzz.switches import SWITCHES, available
 from opmap.known import defects
-from opmap.operators.random_source import RecordedSource, SeededSource
+from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType, Tensor
 
 ALL = available("directml")
+
+UNDECLARED = {"shapeless", "if", "shapes", "sequences", "control"}
+"""Switches with which an output may have no declared sizes."""
 
 
 def search(performer, *, most=400, group="runtime", **changes):
@@ -71,7 +73,7 @@ class TestGraphs:
         """ONNX's checker accepts each graph whose shapes are declared."""
         for seed in range(12):
             source = SeededSource(seed)
-            graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - {"shapeless", "if"})
+            graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - UNDECLARED)
             onnx.checker.check_model(build_model(graph), full_check=True)
 
     @pytest.mark.slow
@@ -85,15 +87,19 @@ class TestGraphs:
     def test_values(self):
         """Transpose and Concat move elements as ONNX says."""
         graph = Graph(
-            sources=(Source(name="x", data_type="INT32", sizes=(2, 3)),),
+            sources=(
+                Source(name="x", data_type="INT32", sizes=(2, 3)),
+                Source(name="s", data_type="INT64", sizes=(2,), kind="constant", values=(2, -1)),
+            ),
             nodes=(
-                Node(op="Transpose", inputs=("x",), output="t", attributes={"perm": (1, 0)}),
-                Node(op="Concat", inputs=("t", "t"), output="c", attributes={"axis": 1}),
-                Node(op="Reshape", inputs=("c",), output="r", attributes={"shape": (2, -1)}),
+                Node(op="Transpose", inputs=("x",), outputs=("t",), attributes={"perm": (1, 0)}),
+                Node(op="Concat", inputs=("t", "t"), outputs=("c",), attributes={"axis": 1}),
+                Node(op="Reshape", inputs=("c", "s"), outputs=("r",)),
             ),
             outputs=("r",),
         )
-        values = evaluate(graph, {"x": Tensor(DataType.INT32, (2, 3), [1, 2, 3, 4, 5, 6])})
+        shape = Tensor.from_values(DataType.INT64, (2,), [2, -1])
+        values = evaluate(graph, {"x": Tensor(DataType.INT32, (2, 3), [1, 2, 3, 4, 5, 6]), "s": shape})
         assert [1, 4, 1, 4, 2, 5, 2, 5, 3, 6, 3, 6] == list(values["r"].bits)
         assert (2, 6) == values["r"].sizes
 
@@ -119,7 +125,7 @@ class TestRanks:
             Source(name="d", data_type="FLOAT32", sizes=(2, 2), dims=dims),
             Source(name="i", data_type="INT64", sizes=(1, 2), dims=dims),
         )
-        node = Node(op="GatherND", inputs=("d", "i"), output="y", attributes={"batch_dims": 0})
+        node = Node(op="GatherND", inputs=("d", "i"), outputs=("y",), attributes={"batch_dims": 0})
         graph = Graph(sources=sources, nodes=(node,), outputs=("y",))
         if valid:
             assert (*sizes[:1], *(2,) * (2 - sizes[1])) == infer(graph, {"i": sizes})["y"].sizes
@@ -133,7 +139,7 @@ class TestState:
 
     GRAPH = Graph(
         sources=(Source(name="x", data_type="FLOAT32", sizes=(2,)),),
-        nodes=(Node(op="Identity", inputs=("x",), output="y"),),
+        nodes=(Node(op="Identity", inputs=("x",), outputs=("y",)),),
         outputs=("y",),
     )
 
@@ -168,7 +174,7 @@ class TestState:
     def test_sources_differ(self):
         """Each source of a graph gets values of its own."""
         sources = tuple(Source(name=name, data_type="FLOAT32", sizes=(2,)) for name in "xz")
-        both = Node(op="Concat", inputs=("x", "z"), output="y", attributes={"axis": 0})
+        both = Node(op="Concat", inputs=("x", "z"), outputs=("y",), attributes={"axis": 0})
         actions = (Opening(session="s"), Running(session="s", round=SeededInputs(seed=2)))
         _, run = planned(Plan(graphs=(Graph(sources=sources, nodes=(both,), outputs=("y",)),), actions=actions))
         assert [31.0, 32.0, 46.0, 47.0] == run.outputs[0]["y"].tolist()
@@ -226,50 +232,81 @@ class TestFeatures:
         assert expected == alike(*(tuple(frozenset(s.split()) for s in side) for side in (one, other)))
 
 
-class TestChoices:
-    """The recorded numbers of a draw, and what the shrinker does with them."""
+class TestSmaller:
+    """The reductions of a failing plan."""
 
-    def recorded(self, seed, group="directml"):
-        source = SeededSource(seed)
-        switches = draw_switches(source, available(group))
-        return RecordedPlan.draw(partial(draw_plan, switches=switches), RecordedSource(source))
+    GRAPH = Graph(
+        sources=(Source(name="x", data_type="FLOAT16", sizes=(2, 4), dims="symbolic"),),
+        nodes=(
+            Node(op="Identity", inputs=("x",), outputs=("i",)),
+            Node(
+                op="gate",
+                inputs=("i",),
+                outputs=("y",),
+                lines=("a, c = Split<axis = -1>(x)", "b = Sigmoid(a)", "r = Mul(b, c)"),
+                formal=("x",),
+                results=("r",),
+                function=True,
+            ),
+        ),
+        outputs=("y", "i"),
+        odd=True,
+    )
 
-    def test_the_record_gives_the_plan_again(self):
-        """The switches are no part of the record: with all of them, the same numbers give the same plan."""
-        for seed in range(40):
-            recorded = self.recorded(seed)
-            again = RecordedPlan.draw(partial(draw_plan, switches=ALL), RecordedSource(None, recorded.sections))
-            assert recorded == again, seed
+    def smallest(self, fails):
+        setup = Setup(config={"ep.dml.disable_graph_fusion": "1"}, level=0)
+        runs = [Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 99)]
+        plan = Plan(graphs=(self.GRAPH,), actions=(Opening(session="s", setup=setup), *runs))
 
-    def test_the_lowest_numbers(self):
-        """They give a plan that does nothing."""
-        assert Plan(graphs=(), actions=()) == draw_plan(RecordedSource(None), ALL)
+        def fails_if_allowed(candidate):
+            try:
+                planned(candidate)
+            except Invalid:
+                return False
+            return fails(candidate)
 
-    def test_sections(self):
-        """A section that is left out takes no number from the next one; what is missing is the lowest number."""
-        source = RecordedSource(None, [[1], [5, 9], [7]])
-        numbers = [source.integer(0, 9), source.integer(2, 9)]
-        source.start_section()
-        numbers.append(source.integer(0, 3))
-        source.start_section()
-        numbers.append(source.integer(0, 9))
-        assert [1, 2, 3, 7] == numbers
-        assert [[1, 0], [3], [7]] == source.sections
+        return shrink(plan, fails_if_allowed, (fewer_actions, smaller_graphs, plainer_actions), key=repr)
+
+    def test_everything(self):
+        """Of a failure that every plan with a run shows, the simplest plan with a run is left."""
+        plan = self.smallest(lambda plan: any(isinstance(action, Running) for action in plan.actions))
+        (graph,) = plan.graphs
+        assert 1 == len(list(all_nodes(graph.nodes)))
+        assert 2 == len(plan.actions)
+        assert (False, "static", "FLOAT32", (1,)) == (
+            graph.odd,
+            graph.sources[0].dims,
+            graph.sources[0].data_type,
+            tuple(set(graph.sources[0].sizes)),
+        )
+        assert Setup(cpu_nodes=True) == plan.actions[0].setup
+
+    def test_a_pair_of_lines(self):
+        """The lines that a failure does not need are left out; what they made is an input."""
+
+        def fails(plan):
+            lines = [line for graph in plan.graphs for node in graph.nodes for line in node.lines]
+            return {"a, c = Split<axis = -1>(x)", "r = Mul(b, c)"} <= set(lines)
+
+        (graph,) = self.smallest(fails).graphs
+        (node,) = graph.nodes
+        assert ("a, c = Split<axis = -1>(x)", "r = Mul(b, c)") == node.lines
+        assert {"x", "b"} == set(node.formal)
 
     @pytest.mark.parametrize(("trials", "seconds", "tried"), [(5, 1e9, 5), (1500, 9.5, 9)])
     def test_budget(self, trials, seconds, tried):
         """Trials and seconds are limits; what was reached until then still fails."""
         plans, clock = [], count()
-        history = tuple(self.recorded(seed) for seed in (3, 4, 5))
+        before = joined(draw_sequence(SeededSource(seed), ALL) for seed in (3, 4, 5))
 
         def fails(plan):
             plans.append(plan)
             return len(plan.actions) >= 4
 
         budget = Budget(trials, seconds, lambda: float(next(clock)))
-        smallest = joined_plan(shrink_history(history, fails, partial(draw_plan, switches=ALL), budget))
+        smallest = shrink(before, fails, (fewer_actions, smaller_graphs), key=repr, budget=budget)
         assert tried == len(plans)
-        assert 4 <= len(smallest.actions) < len(joined_plan(history).actions)
+        assert 4 <= len(smallest.actions) < len(before.actions)
 
 
 class TestSearch:
@@ -278,15 +315,15 @@ class TestSearch:
     def test_the_time_bounds_the_shrinking(self):
         """A failure is shrunk in half of the time that is left. Later, what was kept of it is shrunk to the end."""
         ticks = count()
-        made = search(PreviousRun, seconds=60, clock=lambda: next(ticks))
+        made = search(PreviousRun, seconds=20, clock=lambda: next(ticks))
         progress = made.run()
         find = progress.finds[0]
         assert find.unshrunk
-        assert progress.seconds <= 60 + 40  # a reading of the clock is a second; one sequence has a few
+        assert progress.seconds <= 20 + 20  # a reading of the clock is a second; one sequence has a few
         made.clock = time.monotonic
         made.shrink_finds()
         shrunk = progress.finds[0]
-        assert (find.id, ()) == (shrunk.id, shrunk.unshrunk)
+        assert (find.id, False) == (shrunk.id, shrunk.unshrunk)
         size = [len(msgspec.json.encode(one.plan)) for one in (shrunk, find)]
         assert size[0] < size[1]
 

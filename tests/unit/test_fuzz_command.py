@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -89,15 +90,36 @@ class TestFuzz:
         assert "" == err
 
     @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("name", "feature"),
+        [
+            ("WrongHalf", "Sigmoid"),
+            ("StaleSequenceSize", "ConcatFromSequence"),
+            ("SkipsEmpty", "zero"),
+            ("SkipsOthersNodes", "several-runs"),
+            ("NotWritten", "preallocated"),
+        ],
+    )
+    def test_planted(self, name, feature, monkeypatch, capsys):
+        """A planted fault of each kind is found in under a minute, and its find needs what the fault needs."""
+        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        arguments = ["fuzz", "--provider", f"planted_providers:{name}", "--seconds", "60", "--seed", "1", "--json"]
+        assert 1 == cli.main(arguments)
+        finds = json.loads(capsys.readouterr().out)["finds"]
+        assert {"silent"} == {find["kind"] for find in finds}
+        assert feature in finds[0]["variant"]
+
+    @pytest.mark.slow
     def test_found(self, stale, capsys, tmp_path):
         """A find has its steps, and a program; stdout is one document, and the exit code is 1."""
         arguments = ["fuzz", "--provider", stale, "--seconds", "3", "--seed", "5", "--json", "--report", "finds"]
         assert 1 == cli.main(arguments)
         document = json.loads(capsys.readouterr().out)
-        assert ["seed", "seconds", "sequences", "finds"] == list(document)
+        assert ["seed", "seconds", "sequences", "finds", "coverage"] == list(document)
+        assert {"operator", "placement", "form", "way", "plans"} == set(document["coverage"][0])
         assert 5 == document["seed"]
         find = document["finds"][0]
-        assert ["id", "kind", "text", "variant", "steps", "program"] == list(find)
+        assert ["id", "kind", "text", "oracle", "odd", "seconds", "variant", "steps", "program"] == list(find)
         assert "silent" == find["kind"]
         assert find["text"].startswith("run ")
         assert 3 == len(find["steps"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+
+import numpy as np
 
 from ...engines.performer import Performer
 from ...engines.provider_facts import DIRECT
 from ...engines.providers import OpenProvider, full_name, open_provider
-from ...engines.sessions import CPU, SessionProvider
+from ...engines.sessions import CPU
+from ...engines.steps import HOST, Put
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
 from ...evidence.finds import FindsFolder, entry, steps_of, variant
@@ -51,11 +54,11 @@ def run(options: Namespace) -> int:
     if options.report or options.resume:
         place = nullcontext(options.report or options.resume)
     try:
-        with place as name, stdout_for_json(options.json):
+        with place as name, stdout_for_json(options.json), ExitStack() as closing:
             folder = FindsFolder(name, settings, opened.name, seed=options.seed, resume=bool(options.resume))
             progress = folder.progress
             try:
-                search = _search(options, opened, folder)
+                search = _search(options, opened, folder, closing)
                 interrupted = _go(search.shrink_finds if options.shrink else search.run, folder)
             finally:
                 folder.release()
@@ -69,6 +72,10 @@ def run(options: Namespace) -> int:
             "seconds": round(progress.seconds, 1),
             "sequences": progress.sequences,
             "finds": entries,
+            "coverage": [
+                dict(zip(("operator", "placement", "form", "way"), key.split(" "), strict=True)) | {"plans": number}
+                for key, number in sorted(progress.coverage.items())
+            ],
         }
         write_json(content)
     else:
@@ -77,30 +84,40 @@ def run(options: Namespace) -> int:
     return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
 
 
-def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Search:
+def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closing: ExitStack) -> Search:
     emulated = opened.device_class == "emulated"
     keep_on = emulated or options.rerun_dangerous
     provider = opened.runner
     if isinstance(provider, WorkerProvider) and keep_on:
         provider.ignore_hangs()
     group = "directml" if opened.directml else "runtime" if opened.name.endswith("ExecutionProvider") else "always"
-    if group == "always" and getattr(provider, "sessions", False):
-        group = "session"
+    if group == "always" and opened.sessions:
+        probe = Put(value="probe", array=np.zeros(1, np.float32), place=HOST)
+        group = "session" if opened.performer.perform(probe).error else "runtime"
+
+    control = WorkerProvider(CPU)  # the CPU EP crashes on some models
+    control.ignore_hangs()
+    is_cpu = opened.name == CPU and not opened.third_party
+    if is_cpu:
+        provider = control
 
     def fresh() -> Performer:
         if isinstance(provider, WorkerProvider):
             provider.close()
             provider.start()
-            return provider
-        return Control(SessionProvider(CPU)) if opened.name == CPU else opened.performer
+            return Control(provider) if is_cpu else provider
+        return opened.performer
 
     def add_find(find: Find) -> None:
         folder.add(find)
         print_error(f"found {find.id}: {find.text}")
 
+    closing.callback(control.close)
     return Search(
         fresh=fresh,
-        control=lambda: Control(SessionProvider(CPU)),
+        control=lambda: Control(control),
+        three=opened.directml,
+        idioms=options.idioms,
         seed=folder.seed,
         seconds=options.seconds,
         allowed=available(group),
@@ -160,6 +177,8 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         print_line(f"  needs: {variant(find)}")
         for line in steps_of(find):
             print_line(f"  {line}")
+        if find.odd:
+            print_line(f"  three answers, the odd one out: {find.odd}")
         if not find.stable:
             print_line("  it does not fail each time")
         if find.unshrunk:
@@ -177,5 +196,7 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         (progress.unsupported, "are not supported"),
     ]
     print_line("; ".join([total, *(f"{count} {text}" for count, text in counts if count)]))
+    if progress.finds:
+        print_line(f"found at second: {', '.join(f'{find.seconds:.0f}' for find in progress.finds)}")
     if progress.stopped:
         print_line(f"stopped: {progress.stopped}")

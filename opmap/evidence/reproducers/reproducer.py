@@ -109,7 +109,13 @@ def _is_plain(expected_steps: Sequence[ExpectedStep]) -> bool:
     assert isinstance(opened, Open) and isinstance(ran, Run)
     plain_run = Run(session=ran.session, feeds=ran.feeds)
     compared = len(expected_steps[1].outputs) == 1 and expected_steps[1].fails == "never"
-    return opened.setup == Setup() and not opened.files and ran == plain_run and compared
+    return (
+        opened.setup == Setup()
+        and not opened.files
+        and ran == plain_run
+        and compared
+        and not expected_steps[1].tolerances
+    )
 
 
 @dataclass
@@ -126,6 +132,8 @@ class _Writer:
         if expected.outputs:
             outputs = expected.outputs[0] if len(expected.outputs) == 1 else list(expected.outputs)
             pairs.append(f"'expect': {self.expression(outputs)}")
+        if tolerances := {name: width for name, width in expected.tolerances.items() if width}:
+            pairs.append(f"'tolerances': {tolerances!r}")
         if expected.fails != "never":
             pairs.append("'refused': True" if expected.fails == "always" else "'maybe': True")
         return f"{{{', '.join(pairs)}}}"

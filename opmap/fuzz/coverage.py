@@ -1,0 +1,94 @@
+"""Counts what ran: each operator with where it ran, how its sizes were declared, and in which way. What is rare is drawn more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..engines.performer import Performer
+from ..engines.sessions import FUSION_OFF
+from ..engines.steps import AnyStep, Examine, Open, Result
+from .graphs import Graph, all_nodes
+from .plan import Binding, Opening, Overlapping, Plan, Running
+from .state import CAPTURE
+
+Table = dict[str, int]
+"""`operator placement form way` -> how many plans had it."""
+
+Nodes = tuple[tuple[str, str], ...]
+"""The operator and the provider of each node."""
+
+
+class Watched(Performer):
+    """Performs steps, and asks each session where its nodes are. `placements` are the answers since they were last taken."""
+
+    def __init__(self, performer: Performer) -> None:
+        super().__init__()
+        self._performer = performer
+        self.placements: dict[str, Nodes] = {}
+
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs one step."""
+        result = self._performer.perform(step, limit)
+        if not isinstance(step, Open) or result.error is not None or step.setup.profile:
+            return result
+        if placement := self._performer.perform(Examine(session=step.session), limit).placement:
+            self.placements[step.session] = placement.nodes
+        return result
+
+    def renew(self) -> None:
+        """Passes it on."""
+        self._performer.renew()
+
+    def close(self) -> None:
+        """Passes it on, if the performer has it."""
+        getattr(self._performer, "close", lambda: None)()
+
+
+def count(table: Table, plan: Plan, placements: Mapping[str, Nodes]) -> None:
+    """Counts what a plan that was performed has. Operators whose place nobody said are counted with the placement `?`."""
+    found = set()
+    for opening, ways in _ways(plan):
+        graph = plan.graphs[opening.graph]
+        nodes = [node for node in placements.get(opening.session, ()) if node[0]]
+        for operator, provider in nodes or [(name, "?") for name in _operators(graph)]:
+            for way in ways:
+                found.add(f"{operator} {provider.removesuffix('ExecutionProvider').lower()} {_form(graph)} {way}")
+    for key in found:
+        table[key] = table.get(key, 0) + 1
+
+
+def rarity(table: Table, plan: Plan) -> float:
+    """Returns how rare the operators, forms and ways of a plan are: from 1 (all are new) to 0."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for key, number in table.items():
+        operator, _, form, way = key.split(" ")
+        seen[operator, form, way] = seen.get((operator, form, way), 0) + number
+    keys = {
+        (operator, _form(plan.graphs[opening.graph]), way)
+        for opening, ways in _ways(plan)
+        for operator in _operators(plan.graphs[opening.graph])
+        for way in ways
+    }
+    return sum(1 / (1 + seen.get(key, 0)) for key in keys) / max(len(keys), 1)
+
+
+def _operators(graph: Graph) -> set[str]:
+    return {operator for node in all_nodes(graph.nodes) for operator in node.operators()}
+
+
+def _form(graph: Graph) -> str:
+    dims = {source.dims for source in graph.sources}
+    return "shapeless" if "none" in dims else "symbolic" if "symbolic" in dims else "static"
+
+
+def _ways(plan: Plan) -> Iterator[tuple[Opening, set[str]]]:
+    """Gives each session, and how it is run: its setup and its calls."""
+    for opening in (action for action in plan.actions if isinstance(action, Opening)):
+        config = opening.setup.config
+        setup = "replayed" if opening.replay else "captured" if CAPTURE in config else "fused"
+        setup = "node-by-node" if config.get(FUSION_OFF) == "1" else setup
+        calls: set[str] = {a.method for a in plan.actions if isinstance(a, Running) and a.session == opening.session}
+        calls |= {"bound" for a in plan.actions if isinstance(a, Binding) and a.session == opening.session}
+        overlapping = (a for a in plan.actions if isinstance(a, Overlapping))
+        calls |= {"overlapping" for a in overlapping if any(run.session == opening.session for run in a.runs)}
+        yield opening, {f"{setup}-{call}" for call in calls}

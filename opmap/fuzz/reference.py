@@ -1,0 +1,364 @@
+"""What ONNX and ONNX Runtime's CPU EP say about one node: the sizes of its outputs, and their values with a tolerance.
+
+The CPU EP runs in a process of its own: it crashes on some models.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper, shape_inference
+
+from ..engines.arrays import from_array, to_array
+from ..engines.performer import Performer
+from ..engines.sessions import CPU
+from ..engines.steps import Drop, Open, Result, Run, Setup
+from ..engines.worker import WorkerLost, WorkerProvider
+from ..mapping import ELEMENT_TYPES, IR_VERSION
+from ..tensors import DataType, Tensor
+
+Sizes = tuple[int, ...]
+Attribute = int | str | tuple[int, ...]
+
+OPSET = 17
+"""The opset of all models. From 18 on the DirectML EP leaves more operators to the CPU EP."""
+
+OPSETS = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
+
+DATA_TYPES = {element_type: data_type for data_type, element_type in ELEMENT_TYPES.items()}
+
+LARGEST = 2.0**14
+"""Values above this are not computed with: what rounding makes of them differs too much."""
+
+EXACT = 5e-324
+"""The tolerance of floats that both ways compute without rounding: only -0 and 0 are one."""
+
+_ROUNDING = {DataType.FLOAT16: 2.0**-5, DataType.FLOAT32: 2.0**-11, DataType.FLOAT64: 2.0**-24}
+"""How far the output of one node may be off, relative to the largest element among its inputs and outputs.
+
+It is wide: 64 units of the last place for FLOAT16, and more for the others, which a GPU's exp or sqrt may need.
+"""
+
+_WHOLE = 2.0**11
+"""Whole numbers up to this one are exact in every float type."""
+
+_MARGIN = 4
+"""A tolerance goes through a node as so many times what a change of the inputs by their tolerances makes of the outputs."""
+
+
+@cache
+def _exact(name: str) -> frozenset[str]:
+    """Returns operators by how exact they are; see the table in pieces.toml."""
+    text = files(__package__).joinpath("pieces.toml").read_text(encoding="utf-8")
+    return frozenset(tomllib.loads(text)["exact"][name].split())
+
+
+class Invalid(Exception):
+    """Raised if a graph or a plan has no meaning: sizes that do not fit, an index out of range, a name that is missing."""
+
+
+class ControlLost(Invalid):
+    """Raised if the CPU EP crashes on a node, or does not answer. `model` and `feeds` are what it was given."""
+
+    def __init__(self, text: str, model: bytes, feeds: dict[str, np.ndarray]) -> None:
+        super().__init__(text)
+        self.model, self.feeds = model, feeds
+
+    @property
+    def operators(self) -> str:
+        """The operators of the model."""
+        return ", ".join(node.op_type for node in onnx.load_from_string(self.model).graph.node)
+
+
+class Value(NamedTuple):
+    """Data type and sizes of a value; `known` are the bits of a constant."""
+
+    type: DataType
+    sizes: Sizes
+    known: tuple[int, ...] | None = None
+
+
+class Kernel(NamedTuple):
+    """A node without the names of its values: one operator, or lines of ONNX's text that read `inputs` and make `outputs`.
+
+    An input that is left out has no name.
+    """
+
+    op: str
+    attributes: tuple[tuple[str, Attribute], ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def protos(kernel: Kernel, rename: Callable[[str], str]) -> list[onnx.NodeProto]:
+    """Returns the ONNX nodes of a kernel. `rename` gives each name its name in the model."""
+    if not kernel.lines:
+        attributes = {key: list(v) if isinstance(v, tuple) else v for key, v in kernel.attributes}
+        inputs, outputs = map(rename, kernel.inputs), map(rename, kernel.outputs)
+        return [helper.make_node(kernel.op, list(inputs), list(outputs), **attributes)]  # type: ignore[arg-type]
+    graph = _parsed(kernel.lines)
+    nodes = []
+    for node in graph.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        _rename(copy, rename)
+        nodes.append(copy)
+    return nodes
+
+
+@lru_cache(maxsize=1024)
+def _parsed(lines: tuple[str, ...]) -> onnx.GraphProto:
+    try:
+        graph: onnx.GraphProto = onnx.parser.parse_graph("g () => () {\n" + "\n".join(lines) + "\n}")
+    except onnx.parser.ParseError as error:
+        raise ValueError(f"{lines}: {error}") from None
+    return graph
+
+
+def operators(kernel: Kernel) -> list[str]:
+    """Returns the operators of a kernel with lines, those in bodies of Loop and Scan too."""
+    found: list[str] = []
+
+    def visit(nodes: Iterable[onnx.NodeProto]) -> None:
+        for node in nodes:
+            found.append(node.op_type)
+            for attribute in node.attribute:
+                visit(attribute.g.node)
+
+    visit(_parsed(kernel.lines).node)
+    return found
+
+
+def made_and_read(lines: tuple[str, ...]) -> tuple[list[str], set[str]]:
+    """Returns the names of the values that lines make, and of those that they read, in bodies of Loop and Scan too."""
+    read: set[str] = set()
+
+    def visit(nodes: Iterable[onnx.NodeProto]) -> None:
+        for node in nodes:
+            read.update(node.input)
+            for attribute in node.attribute:
+                read.update(value.name for value in attribute.g.output)
+                visit(attribute.g.node)
+
+    nodes = _parsed(lines).node
+    visit(nodes)
+    return [name for node in nodes for name in node.output], read
+
+
+def _rename(node: onnx.NodeProto, rename: Callable[[str], str]) -> None:
+    """Renames all values of a node, and those of its bodies."""
+    node.input[:] = [name and rename(name) for name in node.input]
+    node.output[:] = [name and rename(name) for name in node.output]
+    for attribute in node.attribute:
+        for value in (*attribute.g.input, *attribute.g.output, *attribute.g.value_info):
+            value.name = rename(value.name)
+        for inner in attribute.g.node:
+            _rename(inner, rename)
+
+
+@lru_cache(maxsize=2048)
+def _model(kernel: Kernel, values: tuple[Value | None, ...], outputs: tuple[str, ...]) -> bytes:
+    """Returns a model of one kernel. Constants are initializers, other values are inputs."""
+    graph = onnx.GraphProto(name="one")
+    for name, value in zip(kernel.inputs, values, strict=True):
+        if value is None:
+            continue
+        element_type = ELEMENT_TYPES[value.type]
+        if value.known is None:
+            graph.input.append(helper.make_tensor_value_info(name, element_type, value.sizes))
+        else:
+            raw = Tensor(value.type, value.sizes, value.known).to_bytes()
+            graph.initializer.append(helper.make_tensor(name, element_type, value.sizes, raw, raw=True))
+    graph.node.extend(protos(kernel, lambda name: name))
+    for name in outputs:
+        graph.output.add(name=name)
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=IR_VERSION)
+    serialized: bytes = model.SerializeToString(deterministic=True)
+    return serialized
+
+
+def inferred(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...]:
+    """Returns type and sizes of the outputs. Raises Invalid if the inputs do not fit.
+
+    Sizes that ONNX does not infer are those that the CPU EP gives for some values. Raises ControlLost.
+    """
+    answer = _inferred(kernel, values)
+    if isinstance(answer, str):
+        raise Invalid(answer)
+    return answer or _tried(kernel, values)
+
+
+def has_known_sizes(kernel: Kernel, values: tuple[Value | None, ...]) -> bool:
+    """Returns whether ONNX infers the sizes of the outputs."""
+    return bool(_inferred(kernel, values))
+
+
+@lru_cache(maxsize=4096)
+def _tried(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...]:
+    arrays = [
+        to_array(Tensor(value.type, value.sizes, value.known or [0] * prod(value.sizes))) if value else None
+        for value in values
+    ]
+    outputs = _run(kernel, arrays)
+    return tuple(Value(DataType[array.dtype.name.upper()], array.shape) for array in outputs)
+
+
+@lru_cache(maxsize=8192)
+def _inferred(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...] | str:
+    """Returns what ONNX infers: nothing if that are not all sizes, a text if the inputs do not fit."""
+    try:
+        model = shape_inference.infer_shapes(_model(kernel, values, kernel.outputs), True, True, True)
+    except Exception as error:  # the classes of ONNX's errors have no common base, and differ between its versions
+        return str(error)
+    results = []
+    for output in model.graph.output:
+        if output.type.WhichOneof("value") not in (None, "tensor_type"):
+            return f"{output.name} is no tensor"
+        tensor = output.type.tensor_type
+        sizes = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim)
+        data_type = DATA_TYPES.get(tensor.elem_type)
+        if data_type is None or not tensor.HasField("shape") or min(sizes, default=0) < 0:
+            return ()
+        results.append(Value(data_type, sizes))
+    return tuple(results)
+
+
+# --- values ---
+
+
+class _Reference:
+    """The CPU EP in a child process. It keeps the sessions of the last kernels."""
+
+    kept = 256
+
+    def __init__(self) -> None:
+        self._performer: Performer | None = None
+        self._sessions: dict[bytes, str] = {}
+        self._lost: dict[bytes, str] = {}
+        self.losses: list[ControlLost] = []
+        self._number = 0
+
+    def run(self, model: bytes, feeds: dict[str, np.ndarray]) -> Result:
+        """Returns the result of a model. Raises ControlLost if the process ends."""
+        if model in self._lost:
+            raise ControlLost(self._lost[model], model, feeds)
+        if self._performer is None:
+            worker = WorkerProvider(CPU)
+            worker.ignore_hangs()
+            atexit.register(worker.close)
+            self._performer = worker
+        try:
+            name = self._sessions.get(model)
+            if name is None:
+                if len(self._sessions) >= self.kept:
+                    self._performer.perform(Drop(name=self._sessions.pop(next(iter(self._sessions)))))
+                self._number += 1
+                name = f"r{self._number}"
+                opened = self._performer.perform(
+                    Open(session=name, model=np.frombuffer(model, np.uint8), setup=Setup(level=0))
+                )
+                if opened.error:
+                    return opened
+                self._sessions[model] = name
+            return self._performer.perform(Run(session=name, feeds=feeds))
+        except WorkerLost as error:
+            self._sessions.clear()
+            self._lost[model] = str(error)
+            self.losses.append(ControlLost(str(error), model, feeds))
+            raise self.losses[-1] from error
+
+
+_reference = _Reference()
+
+
+def take_losses() -> list[ControlLost]:
+    """Returns how the CPU EP was lost since the last call."""
+    losses, _reference.losses = _reference.losses, []
+    return losses
+
+
+def _run(kernel: Kernel, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    """Returns the outputs of a kernel on the CPU EP. Raises Invalid if it refuses the node."""
+    values = tuple(
+        None if array is None else Value(DataType[array.dtype.name.upper()], array.shape) for array in arrays
+    )
+    feeds = {name: array for name, array in zip(kernel.inputs, arrays, strict=True) if array is not None}
+    result = _reference.run(_model(kernel, values, kernel.outputs), feeds)
+    if result.error is not None or result.malformed:
+        raise Invalid(result.error or result.malformed)
+    return [result.outputs[name] for name in kernel.outputs]
+
+
+def computed(
+    kernel: Kernel, tensors: Sequence[Tensor | None], tolerances: Sequence[float]
+) -> tuple[list[Tensor], list[float]]:
+    """Returns the outputs, and their tolerances: how far each element may be off.
+
+    `tolerances` are those of the inputs. Raises Invalid if the CPU EP refuses the inputs, or if the result would say little:
+    numbers that are too large, or whole numbers and truth values that depend on the rounding of an input. Raises ControlLost.
+    """
+    key = tuple(t and (t.data_type, t.sizes, t.to_bytes()) for t in tensors)
+    answer = _computed(kernel, key, tuple(tolerances))
+    if isinstance(answer, str):
+        raise Invalid(answer)
+    outputs, widths = answer
+    return list(outputs), list(widths)
+
+
+@lru_cache(maxsize=4096)
+def _computed(
+    kernel: Kernel, key: tuple[tuple[DataType, Sizes, bytes] | None, ...], tolerances: tuple[float, ...]
+) -> tuple[tuple[Tensor, ...], tuple[float, ...]] | str:
+    arrays = [to_array(Tensor.from_bytes(*item)) if item else None for item in key]
+    used = operators(kernel) if kernel.lines else [kernel.op]
+    rounds = not _exact("always").issuperset(used)
+    whole_only = (_exact("always") | _exact("whole") | _exact("sums")).issuperset(used)
+    try:
+        outputs = _run(kernel, arrays)
+        floats = [a for a in (*arrays, *outputs) if a is not None and a.dtype.kind == "f" and a.size]
+        if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= LARGEST for a in floats):
+            return "numbers that are too large"
+        spread = [0.0] * len(outputs)
+        if any(tolerances):
+            for sign in (1, -1):
+                changed = _run(kernel, [_shifted(a, sign * t) for a, t in zip(arrays, tolerances, strict=True)])
+                for at, (before, after) in enumerate(zip(outputs, changed, strict=True)):
+                    if before.shape != after.shape or (before.dtype.kind != "f" and (before != after).any()):
+                        return "an output depends on rounding"
+                    if before.size and before.dtype.kind == "f":
+                        difference = np.abs(after.astype(np.float64) - before.astype(np.float64)).max()
+                        if not np.isfinite(difference):
+                            return "an output depends on rounding"
+                        spread[at] = max(spread[at], float(difference))
+    except Invalid as error:
+        return str(error)
+    short = any(a.dtype == np.float16 for a in floats)  # the sums inside may be larger than what they add up to
+    whole_only = whole_only and not (short and _exact("sums").intersection(used))
+    exact = whole_only and all((a == np.round(a)).all() and np.abs(a).max() <= _WHOLE for a in floats)
+    scale = max((float(np.abs(a).max()) for a in floats), default=0.0)
+    widths = []
+    for array, width in zip(outputs, spread, strict=True):
+        own = 0.0
+        if array.dtype.kind == "f" and kernel.lines:
+            data_type = DataType[array.dtype.name.upper()]
+            own = _ROUNDING[data_type] * scale if rounds and not exact else EXACT
+        widths.append(max(_MARGIN * width + own, *tolerances) if array.dtype.kind == "f" else 0.0)
+    return tuple(map(from_array, outputs)), tuple(widths)
+
+
+def _shifted(array: np.ndarray | None, width: float) -> np.ndarray | None:
+    """Returns an array whose elements are off by `width`, in both directions."""
+    if array is None or not width or array.dtype.kind != "f":
+        return array
+    signs = 1 - 2 * (np.arange(array.size) * 7 % 3 % 2)
+    changed: np.ndarray = (array + width * signs.reshape(array.shape)).astype(array.dtype)
+    return changed

@@ -1,0 +1,197 @@
+"""Makes a plan smaller: fewer actions, nodes, lines and outputs, plainer inputs, setups and values, lower sizes.
+
+Each reduction gives plans that are simpler by what they are, so none needs to know how a plan was drawn. Some of them are not
+allowed: they do not fail. What a node made that is left out becomes an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from ..diagnosis.shrink import without_some
+from ..engines.steps import Setup
+from .graphs import Dims, Graph, Node, Source, infer
+from .plan import AnyAction, Binding, Opening, Overlapping, Plan, Putting, Running, SeededInputs, Updating
+from .reference import Invalid, Kernel, Value, inferred, made_and_read
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def fewer_actions(plan: Plan) -> Iterator[Plan]:
+    """Gives plans without some of the actions, and without the graphs that are not used then."""
+    for actions in without_some(plan.actions):
+        if actions:
+            yield _used(msgspec.structs.replace(plan, actions=actions))
+
+
+def smaller_graphs(plan: Plan) -> Iterator[Plan]:
+    """Gives plans that have one node, line or output less, or a plainer or smaller graph."""
+    for number, graph in enumerate(plan.graphs):
+        for smaller in _smaller(graph):
+            yield msgspec.structs.replace(plan, graphs=(*plan.graphs[:number], smaller, *plan.graphs[number + 1 :]))
+
+
+def plainer_actions(plan: Plan) -> Iterator[Plan]:
+    """Gives plans in which one action is plainer: its setup, its values, or what it does with its outputs."""
+    for at, action in enumerate(plan.actions):
+        for plainer in _plainer_action(action):
+            yield msgspec.structs.replace(plan, actions=(*plan.actions[:at], plainer, *plan.actions[at + 1 :]))
+
+
+def _used(plan: Plan) -> Plan:
+    """Returns a plan without the graphs that no action uses."""
+    actions = plan.actions
+    of_graphs = [a for a in actions if isinstance(a, (Opening, Putting, Updating))]
+    used = sorted({a.graph for a in of_graphs})
+    renumbered = [
+        _with(a, graph=used.index(a.graph)) if isinstance(a, (Opening, Putting, Updating)) else a for a in actions
+    ]
+    return Plan(graphs=tuple(plan.graphs[number] for number in used), actions=tuple(renumbered))
+
+
+def _with(struct: S, **fields: object) -> S:
+    return msgspec.structs.replace(struct, **fields)
+
+
+def _plainer_action(action: AnyAction) -> Iterator[AnyAction]:
+    if isinstance(action, Opening):
+        setup = action.setup
+        for key in setup.config:
+            config = {name: value for name, value in setup.config.items() if name != key}
+            yield _with(action, setup=_with(setup, config=config), replay=False)
+        if action.replay:
+            yield _with(action, replay=False)
+        for plain in (Setup(cpu_nodes=True), _with(setup, level=None, devices=False), _with(setup, profile=False)):
+            if plain != setup:
+                yield _with(action, setup=plain)
+    if isinstance(action, (Running, Binding, Putting, Updating)):
+        round = action.round
+        for plainer in (
+            SeededInputs(),
+            _with(round, sizes={}),
+            _with(round, fed=()),
+            *(_with(round, seed=seed) for seed in range(4)),
+        ):
+            if plainer != round and (plainer.seed < round.seed or plainer.seed == round.seed):
+                yield _with(action, round=plainer)
+    if isinstance(action, Running):
+        changes: tuple[dict[str, object], ...] = (
+            {"outputs": None, "keep": {}, "values": {}, "method": "run"},
+            {"outputs": None},
+            *({"keep": dict(kept)} for kept in without_some(list(action.keep.items()))),
+            *({"values": dict(values)} for values in without_some(list(action.values.items()))),
+        )
+        for fields in changes:
+            if _with(action, **fields) != action:
+                yield _with(action, **fields)
+    if isinstance(action, Binding):
+        for values in without_some(list(action.values.items())):
+            yield _with(action, values=dict(values))
+        for outputs in without_some(list(action.outputs.items())):
+            yield _with(action, outputs=dict(outputs))
+    if isinstance(action, Overlapping):
+        for at, run in enumerate(action.runs):
+            for plainer_run in _plainer_action(run):
+                yield _with(action, runs=(*action.runs[:at], plainer_run, *action.runs[at + 1 :]))
+
+
+def _smaller(graph: Graph) -> Iterator[Graph]:
+    for at in reversed(range(len(graph.nodes))):
+        lines = len(graph.nodes[at].lines)
+        for line in (None, *(reversed(range(lines)) if lines > 1 else ())):
+            try:
+                yield _without(graph, at, line)
+            except Invalid:
+                continue
+    for at, node in enumerate(graph.nodes):
+        if node.op != "Identity" and len(node.outputs) == 1:
+            copy = Node(op="Identity", inputs=node.inputs[:1], outputs=node.outputs)
+            nodes = (*graph.nodes[:at], copy, *graph.nodes[at + 1 :])
+            read = set(graph.outputs).union(*(each.reads() for each in nodes))
+            yield _with(graph, nodes=nodes, sources=tuple(s for s in graph.sources if s.name in read))
+    for outputs in without_some(graph.outputs):
+        if outputs:
+            yield _with(graph, outputs=outputs)
+    plain = tuple(_with(s, kind="constant" if s.kind == "constant" else "input", dims="static") for s in graph.sources)
+    if plain != graph.sources:
+        yield _with(graph, sources=plain)
+    if graph.odd or any(node.function for node in graph.nodes):
+        yield _with(graph, odd=False, nodes=tuple(_with(node, function=False) for node in graph.nodes))
+    for at, source in enumerate(graph.sources):
+        for fields in (
+            {"kind": "input"} if source.kind in ("initializer", "default") else {},
+            {"kind": "initializer"} if source.kind == "default" else {},
+            {"dims": "static"},
+            {"as_node": False},
+        ):
+            if (plainer := _with(source, **fields)) != source:
+                yield _with(graph, sources=(*graph.sources[:at], plainer, *graph.sources[at + 1 :]))
+    types = {s.data_type for s in graph.sources if s.kind != "constant" and not s.limit}
+    for data_type in types - {"FLOAT32", "INT32", "INT64", "BOOL"}:
+        yield _with(graph, sources=tuple(_of_type(s, data_type) for s in graph.sources))
+    for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
+        for lower in {1, n // 2, n - 1} - {n}:
+            yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
+
+
+def _of_type(source: Source, data_type: str) -> Source:
+    """Returns a source that is FLOAT32 if it had this type."""
+    return _with(source, data_type="FLOAT32") if source.data_type == data_type else source
+
+
+def _of_size(source: Source, size: int, lower: int) -> Source:
+    """Returns a source with one size in place of another, also among the numbers of a list, such as a shape."""
+    sizes = source.sizes
+    if source.kind != "constant":
+        sizes = tuple(lower if each == size else each for each in sizes)
+    values = tuple(lower if each == size and source.type.kind != "float" else each for each in source.values)
+    return _with(source, sizes=sizes, values=values)
+
+
+def _without(graph: Graph, at: int, line: int | None) -> Graph:
+    """Returns a graph without a node, or without one of its lines. Raises Invalid if it has no meaning."""
+    values, node = infer(graph), graph.nodes[at]
+    left = None if line is None else _without_line(node, line, values)
+    kept, made = left or (None, {})
+    nodes = [*graph.nodes[:at], *([kept] if kept else []), *graph.nodes[at + 1 :]]
+    read = set().union(*(each.reads() for each in nodes))
+    gone = [name for name in node.outputs if kept is None or name not in kept.outputs]
+    made |= {name: values[name] for name in gone if name in read}
+    outputs = tuple(name for name in graph.outputs if name not in gone)
+    outputs += tuple(name for name in (kept.outputs if kept else ()) if name not in node.outputs)
+    if not outputs:
+        outputs = tuple(name for each in nodes for name in each.outputs if name not in read)
+    dims: Dims = next((s.dims for s in graph.sources if s.dims != "static"), "static")
+    sources = [s for s in graph.sources if s.name in read or s.name in outputs]
+    sources += [
+        Source(name=name, data_type=value.type.name, sizes=value.sizes, dims=dims) for name, value in made.items()
+    ]
+    return _with(graph, sources=tuple(sources), nodes=tuple(nodes), outputs=outputs)
+
+
+def _without_line(node: Node, line: int, values: dict[str, Value]) -> tuple[Node, dict[str, Value]]:
+    """Returns a node without one of its lines, and the inputs that it needs now, by their names in the graph."""
+    kernel, base = node.kernel, node.outputs[0]
+    lines = (*node.lines[:line], *node.lines[line + 1 :])
+    gone, _ = made_and_read((node.lines[line],))
+    made, read = made_and_read(lines)
+    needed = [name for name in gone if name in read]
+    inputs = tuple(values[name] if name else None for name in node.inputs)
+    types = inferred(Kernel("", (), kernel.inputs, tuple(needed), kernel.lines), inputs) if needed else ()
+    names = dict(zip(node.results, node.outputs, strict=True))
+    results = [name for name in node.results if name not in gone]
+    results = results or [name for name in made if name not in read]
+    given = [(f, name) for f, name in zip(node.formal, node.inputs, strict=True) if f in read]
+    given += [(name, f"{base}_{name}") for name in needed]
+    smaller = _with(
+        node,
+        lines=lines,
+        formal=tuple(f for f, _ in given),
+        inputs=tuple(name for _, name in given),
+        results=tuple(results),
+        outputs=tuple(names.get(name, f"{base}_{name}") for name in results),
+    )
+    return smaller, {f"{base}_{name}": value for name, value in zip(needed, types, strict=True)}
