@@ -10,14 +10,14 @@ What ran often is drawn less: of a few plans the one is performed whose operator
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Annotated, Literal
 
 import msgspec
 
-from ..diagnosis.shrink import Budget, shrink
+from ..diagnosis.shrink import Budget, Reduction, shrink
 from ..engines.performer import Performer
 from ..operators.random_source import RandomSource, SeededSource
 from ..tensors import DataType
@@ -31,6 +31,7 @@ from .pieces import Piece, pieces
 from .plan import Plan, joined
 from .reference import Invalid
 from .smaller import fewer_actions, plainer_actions, smaller_graphs
+from .state import planned
 from .switches import available, draw_switches
 
 LET_THROUGH = 12
@@ -57,7 +58,7 @@ LATER_SECONDS = 300.0
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
 
-FRESH_TRIALS = 60
+FRESH_TRIALS = 90
 """The most trials of a shrinking in which each trial needs a process of its own."""
 
 RENEW = 150
@@ -299,7 +300,7 @@ class Search:
 
         def smallest_of(plan: Plan, trials: int, fresh: bool) -> Plan:
             budgets.append(Budget(trials, max(end - self.clock(), 0.0), self.clock))
-            steps = fewer_actions, smaller_graphs, plainer_actions
+            steps = [_allowed(reduction) for reduction in (fewer_actions, smaller_graphs, plainer_actions)]
             return shrink(plan, partial(fails, fresh=fresh), steps, key=msgspec.json.encode, budget=budgets[-1])
 
         budgets: list[Budget] = []
@@ -406,6 +407,20 @@ ROUNDS = 4
 def _alone() -> list[tuple[Piece, DataType]]:
     """Returns what `--idioms` runs."""
     return [(piece, data_type) for piece in pieces() for data_type in piece.data_types]
+
+
+def _allowed(reduction: Reduction[Plan]) -> Reduction[Plan]:
+    """Returns a reduction that gives only plans that are allowed: the others would be counted as trials."""
+
+    def reduced(plan: Plan) -> Iterator[Plan]:
+        for smaller in reduction(plan):
+            try:
+                planned(smaller)
+            except Invalid:
+                continue
+            yield smaller
+
+    return reduced
 
 
 def _sorted(needs: Features) -> list[list[str]]:

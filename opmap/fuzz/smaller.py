@@ -7,6 +7,7 @@ allowed: they do not fail. What a node made that is left out becomes an input.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TypeVar
 
 import msgspec
@@ -14,14 +15,18 @@ import msgspec
 from ..diagnosis.shrink import without_some
 from ..engines.steps import Setup
 from .graphs import Dims, Graph, Node, Source, infer
-from .plan import AnyAction, Binding, Opening, Overlapping, Plan, Putting, Running, SeededInputs, Updating
+from .plan import AnyAction, Binding, Clearing, Opening, Overlapping, Plan, Putting, Running, SeededInputs, Updating
 from .reference import Invalid, Kernel, Value, inferred, made_and_read
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 def fewer_actions(plan: Plan) -> Iterator[Plan]:
-    """Gives plans without some of the actions, and without the graphs that are not used then."""
+    """Gives plans without some of the parts between Clearings, or some of the actions, and without unused graphs."""
+    parts = [list(part) for cleared, part in groupby(plan.actions, lambda a: isinstance(a, Clearing)) if not cleared]
+    for at in reversed(range(len(parts) if len(parts) > 1 else 0)):
+        emptied = [action for part in (*parts[:at], [], *parts[at + 1 :]) for action in (*part, Clearing())]
+        yield _used(_with(plan, actions=tuple(emptied[:-1])))
     for actions in without_some(plan.actions):
         if actions:
             yield _used(msgspec.structs.replace(plan, actions=actions))
@@ -78,12 +83,12 @@ def _plainer_action(action: AnyAction) -> Iterator[AnyAction]:
             if plainer != round and (plainer.seed < round.seed or plainer.seed == round.seed):
                 yield _with(action, round=plainer)
     if isinstance(action, Running):
-        changes: tuple[dict[str, object], ...] = (
+        changes: list[dict[str, object]] = [
             {"outputs": None, "keep": {}, "values": {}, "method": "run"},
             {"outputs": None},
-            *({"keep": dict(kept)} for kept in without_some(list(action.keep.items()))),
-            *({"values": dict(values)} for values in without_some(list(action.values.items()))),
-        )
+        ]
+        changes += [{"keep": dict(kept)} for kept in without_some(list(action.keep.items()))]
+        changes += [{"values": dict(values)} for values in without_some(list(action.values.items()))]
         for fields in changes:
             if _with(action, **fields) != action:
                 yield _with(action, **fields)
