@@ -122,7 +122,7 @@ def failure_of(difference: Difference) -> Failure:
     if difference.kind == "lost" and error is not None:
         if error.verdict not in _KINDS:
             raise Lost(str(error)) from error
-        kind, text = _KINDS[error.verdict], re.split(r" (?:Stack|Current thread|Thread) ", str(error))[0]
+        kind, text = _KINDS[error.verdict], without_stack(str(error))
         crash = re.search(r"(?:exception|error): ([\w ]+)", text)
         return Failure(kind=kind, text=text, signature=f"{name}: {kind} {crash[1] if crash else ''}".strip(), at=at)
     if difference.kind in ("error", "malformed"):
@@ -131,6 +131,11 @@ def failure_of(difference: Difference) -> Failure:
         return Failure(kind="refusal", text=text, signature=normalized(text), at=at, unsupported=unsupported)
     text = f"{name} {at + 1}: {difference.text}"
     return Failure(kind="silent", text=text, signature=_SIGNATURES.get(difference.kind, difference.kind), at=at)
+
+
+def without_stack(text: str) -> str:
+    """Returns the message about a crash without the stack."""
+    return re.split(r" (?:Stack|Current thread|Thread) ", text)[0]
 
 
 def normalized(text: str) -> str:

@@ -26,7 +26,7 @@ from .coverage import Table, Watched, count, rarity
 from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, switches_of
-from .judging import Failure, Kind, Lost, odd_one, perform_plan
+from .judging import Failure, Kind, Lost, odd_one, perform_plan, without_stack
 from .pieces import Piece, pieces
 from .plan import Plan, joined
 from .reference import Invalid
@@ -237,7 +237,7 @@ class Search:
         """Adds a find for each new crash of the CPU EP while it computed expected values."""
         for lost in reference.take_losses():
             plan = Plan(graphs=(), actions=())
-            text = f"the control crashes on {lost.operators}: {lost}"
+            text = f"the control crashes on {lost.operators}: {without_stack(str(lost))}"
             failure = Failure(kind="crash", text=text, signature=f"control: {lost.operators}", at=0)
             if any(failure.same(find.failure) for find in self.progress.finds):
                 continue
