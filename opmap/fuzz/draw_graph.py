@@ -13,7 +13,7 @@ from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType, Tensor
 from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
 from .pieces import MAX_ELEMENTS, Group, Piece, draw_piece, pieces
-from .reference import Attribute, Invalid, Sizes, Value, inferred
+from .reference import Attribute, Invalid, Scalar, Sizes, Value, inferred
 
 GROUPS: tuple[Group, ...] = ("arithmetic", "idioms", "shapes", "sequences", "control", "empties", "elsewhere")
 """The groups of pieces. Each is a switch."""
@@ -197,8 +197,12 @@ class _GraphDrawing:
             fields.insert(at, "")
         base = name or self._name()
         outputs = (base, *(f"{base}_{at}" for at in range(1, len(desc.outputs))))
+        attributes: dict[str, Attribute] = {
+            key: Scalar(value.data_type.name, value.bits[0]) if isinstance(value, Tensor) else value
+            for key, value in lowering.attributes.items()
+        }
         formal = tuple("" if value is None else f"i{at}" for at, value in enumerate(wanted))
-        node = Node(op=lowering.op_type, inputs=formal, outputs=outputs, attributes=dict(lowering.attributes))
+        node = Node(op=lowering.op_type, inputs=formal, outputs=outputs, attributes=attributes)
         scalar = mostly(random, 4, "scalar-index" in self.on)
         empty = self.lowest == 0
         other = [self._other(v, f in desc.index_tensors(), scalar, empty) for v, f in zip(wanted, fields, strict=True)]

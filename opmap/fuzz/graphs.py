@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from ..errors import OpmapError
 from ..operators import OPERATORS, emitted
 from ..tensors import DataType, Tensor, to_bits
 from . import reference
-from .reference import Attribute, Invalid, Kernel, Sizes, Value
+from .reference import Attribute, Invalid, Kernel, Scalar, Sizes, Value
 
 T = TypeVar("T")
 
@@ -181,7 +181,8 @@ class Described(NamedTuple):
 def described(kernel: Kernel, values: tuple[Value | None, ...]) -> Described:
     """Returns the descriptor of an operator's node. Raises Invalid if it has none. Sizes of 0 become other sizes."""
     constants = constant_inputs(kernel.op)
-    attributes, tensors = dict(kernel.attributes), dict[int, TensorDesc]()
+    attributes: dict[str, Any] = {k: v.tensor() if isinstance(v, Scalar) else v for k, v in kernel.attributes}
+    tensors: dict[int, TensorDesc] = {}
     for at, value in enumerate(values):
         if value is None:
             continue
@@ -191,7 +192,7 @@ def described(kernel: Kernel, values: tuple[Value | None, ...]) -> Described:
             raise Invalid("an input that must be a constant")
         else:
             tensor = Tensor(value.type, value.sizes, value.known)
-            attributes[constants[at]] = tuple(tensor.integers) if value.sizes else tensor  # type: ignore[assignment]
+            attributes[constants[at]] = tuple(tensor.integers) if value.sizes else tensor
     try:
         desc = emitted(kernel.op, list(tensors.values()), attributes)
         lengths = [tensor.element_count for tensor in desc.inputs.values()]

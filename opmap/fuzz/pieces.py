@@ -21,6 +21,9 @@ Group = Literal["arithmetic", "shapes", "sequences", "control", "empties", "else
 MAX_ELEMENTS = 24
 """The most elements of a drawn tensor."""
 
+_SIZES = (1, 2, 3, 5)
+"""Most products of them are no multiple of 4: DirectML has other shaders for these."""
+
 _TYPES = {
     "floats": "FLOAT32 FLOAT16",
     "numbers": "FLOAT32 FLOAT16 INT32 INT64",
@@ -123,7 +126,7 @@ def draw_piece(
         else:
             for letter in re.findall("[a-z]", match["sizes"] or ""):
                 if letter not in letters:
-                    letters[letter] = source.integer(lowest, 4)
+                    letters[letter] = pick(source, _SIZES if lowest else (0, *_SIZES))
             sizes = tuple(_size(token, letters) for token in pattern)
         numbers = names | {letter: str(n) for letter, n in letters.items()}
         values = None

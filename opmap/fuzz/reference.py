@@ -13,6 +13,7 @@ from importlib.resources import files
 from math import prod
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import onnx
 from onnx import helper, shape_inference
@@ -26,7 +27,20 @@ from ..mapping import ELEMENT_TYPES, IR_VERSION
 from ..tensors import DataType, Tensor
 
 Sizes = tuple[int, ...]
-Attribute = int | str | tuple[int, ...]
+
+
+class Scalar(msgspec.Struct, frozen=True):
+    """An attribute that is a tensor of one element: its data type and its bits."""
+
+    data_type: str
+    bits: int
+
+    def tensor(self) -> Tensor:
+        """Returns the tensor."""
+        return Tensor(DataType[self.data_type], (1,), [self.bits])
+
+
+Attribute = int | str | tuple[int, ...] | Scalar
 
 OPSET = 17
 """The opset of all models. From 18 on the DirectML EP leaves more operators to the CPU EP."""
@@ -102,7 +116,10 @@ class Kernel(NamedTuple):
 def protos(kernel: Kernel, rename: Callable[[str], str]) -> list[onnx.NodeProto]:
     """Returns the ONNX nodes of a kernel. `rename` gives each name its name in the model."""
     if not kernel.lines:
-        attributes = {key: list(v) if isinstance(v, tuple) else v for key, v in kernel.attributes}
+        attributes = {
+            key: _proto(v) if isinstance(v, Scalar) else list(v) if isinstance(v, tuple) else v
+            for key, v in kernel.attributes
+        }
         inputs, outputs = map(rename, kernel.inputs), map(rename, kernel.outputs)
         return [helper.make_node(kernel.op, list(inputs), list(outputs), **attributes)]  # type: ignore[arg-type]
     graph = _parsed(kernel.lines)
@@ -113,6 +130,11 @@ def protos(kernel: Kernel, rename: Callable[[str], str]) -> list[onnx.NodeProto]
         _rename(copy, rename)
         nodes.append(copy)
     return nodes
+
+
+def _proto(scalar: Scalar) -> onnx.TensorProto:
+    tensor = scalar.tensor()
+    return helper.make_tensor("", ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
 
 
 @lru_cache(maxsize=1024)

@@ -141,6 +141,7 @@ class Search:
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
     - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
+    - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no defect.
     - `three`: whether the provider runs a model in two ways, so that three answers say which one is wrong.
     - `idioms`: performs each idiom of the table alone, in all its types, in place of drawn plans.
     - `keep_on`: whether a hang or a lost device does not end the search.
@@ -153,6 +154,7 @@ class Search:
     control: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
     excluded: Sequence[tuple[Kind, Features]] = ()
+    beyond: Sequence[str] = ()
     three: bool = False
     idioms: bool = False
     keep_on: bool = True
@@ -252,7 +254,7 @@ class Search:
     def _failed(self, number: int, plan: Plan, failure: Failure, seconds: float) -> None:
         """Shrinks a failure for some seconds, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
-        if failure.unsupported:
+        if failure.unsupported or (failure.kind == "refusal" and any(part in failure.text for part in self.beyond)):
             progress.unsupported += 1
         elif self._refused_by_control(plan, failure):
             progress.both += 1
@@ -267,8 +269,10 @@ class Search:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
                 self._renew()
-                if again := self._fails(joined(plans), failure):
-                    self._shrink(self._find(number, joined(plans), again), joined(plans), seconds)
+                whole = joined(plans)
+                if again := self._fails(whole, failure):
+                    ended = msgspec.structs.replace(whole, actions=whole.actions[: again.at + 1])
+                    self._shrink(self._find(number, whole, again), ended, seconds)
                     break
             else:
                 progress.unstable += 1

@@ -27,6 +27,10 @@ from ...fuzz.switches import available
 from ...known import defects
 from ...session.options import SessionOptions
 
+_NO_SHADER = "80004005"
+"""What an emulated Direct3D 12 says if it cannot compile a shader: that of an Add of a multiple of four FLOAT32 elements, or of a
+Cast to INT64."""
+
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""
 
@@ -116,6 +120,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
     return Search(
         fresh=fresh,
         control=lambda: Control(control),
+        beyond=[_NO_SHADER] if opened.directml and emulated else [],
         three=opened.directml,
         idioms=options.idioms,
         seed=folder.seed,
