@@ -247,9 +247,10 @@ def _cases(draw: st.DrawFn, descs: st.SearchStrategy[OperatorDesc]) -> Case:
 @st.composite
 def _member_changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
     """Returns the descriptor with one member changed; the result may still be valid."""
-    names = [name for name in (*desc.members(), *desc.tensors) if name not in desc.spec().arrays]
+    values = {**desc.numbers, **desc.tensors}
+    names = [name for name in (*desc.members(), *desc.tensors) if name in values]
     name = draw(st.sampled_from(list(dict.fromkeys(names))))
-    value, member = {**desc.numbers, **desc.tensors}[name], desc.members().get(name, "")
+    value, member = values[name], desc.members().get(name, "")
     if isinstance(value, tuple):
         at, number = draw(st.integers(0, len(value) - 1)), draw(st.integers(-10, 10) | st.integers(-(2**33), 2**33))
         return desc.replace(**{member: (*value[:at], number, *value[at + 1 :])})

@@ -161,7 +161,7 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     groups: dict[object, list[OperatorDesc]] = {}
     types, scalars = operator.descriptor.spec().usual_index_types, operator.descriptor.spec().scalars
     fewest = operator.dimension_counts[0]
-    few = max(2, fewest) if not scalars else 1  # with a value that is free, one dimension has enough of them
+    few = max(fewest, 1 if scalars else 2)  # with a value that is free, one dimension has enough of them
     for desc in operator.descriptors(few, 2 if fewest < 3 else 3):
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
     descs = [desc for group in groups.values() for desc in group]

@@ -12,13 +12,18 @@ from functools import cache
 from importlib.resources import files
 
 import msgspec
+import numpy as np
 import onnx
+import onnx.helper
 import onnx.parser
 
 from .. import operators
+from ..engines.expectations import ExpectedStep
 from ..engines.providers import OpenProvider
+from ..engines.steps import Open, Run
 from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import PROBE, Stage, Verdict
+from .contract_probes import ContractProbe
 from .globs import matcher
 
 
@@ -56,10 +61,26 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Returns the parsed model with opmap's IR version and the probe's opset."""
         return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {self.opset}]>\n{self.model}')
 
+    def contract(self, wanted: Sequence[bool | float]) -> ContractProbe:
+        """Returns the steps that run the model, as a contract probe; `wanted` are the right values of the output."""
+        model = self.model_proto()
+        (output,) = model.graph.output
+        feeds = {value.name: as_array(value, self.inputs[value.name]) for value in model.graph.input}
+        opened = Open(session="one", model=np.frombuffer(model.SerializeToString(deterministic=True), np.uint8))
+        ran = ExpectedStep(Run(session="one", feeds=feeds), ({output.name: as_array(output, wanted)},))
+        return ContractProbe(self.id, self.text, "https://onnx.ai/onnx/operators", (ExpectedStep(opened), ran))
+
     @property
     def operators(self) -> list[str]:
         """The operators of the model's nodes, such as `ONNX Cast`, each once."""
         return list(dict.fromkeys(f"ONNX {node.op_type}" for node in self.model_proto().graph.node))
+
+
+def as_array(value: onnx.ValueInfoProto, values: Sequence[bool | float]) -> np.ndarray:
+    """Returns flat values as an array of the type and the sizes of a graph's input or output."""
+    kind = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    return np.array(values, dtype=dtype).reshape([d.dim_value for d in kind.shape.dim])
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

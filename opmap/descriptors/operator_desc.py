@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from ..errors import InputError, PseudocodeError, RuleError, shown
 from ..pseudocode import (
+    ZERO,
     AccessMap,
     Copy,
     Expansion,
@@ -90,11 +91,11 @@ class OperatorDesc:
 
     @classmethod
     def from_members(cls, members: Mapping[str, Any]) -> Self:
-        """Returns the descriptor with these members, by DirectML's names. Every member is needed.
+        """Returns the descriptor with these members, by DirectML's names. Every member is needed but optional tensors.
 
         The tensors of an array are given as a tuple, or one by one: `InputTensors[0]`.
         """
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, Any] = dict.fromkeys(cls.spec().optional)
         for name in cls.spec().arrays:
             arrays[name] = tuple(members[n] for n in members if array_of(n) == name)
         members = {**arrays, **members}
@@ -102,9 +103,8 @@ class OperatorDesc:
 
     @cached_property
     def own_spec(self) -> Spec:
-        """The spec with a field for each tensor of this descriptor's arrays."""
-        spec = self.spec()
-        return spec.with_counts({name: len(getattr(self, spec.attributes[name])) for name in spec.arrays})
+        """The spec with a field for each tensor of this descriptor."""
+        return written_out(self.spec(), self.tensors)
 
     def replace(self, **members: Any) -> Self:
         """Returns a copy with some members changed, by their Python names."""
@@ -120,7 +120,7 @@ class OperatorDesc:
 
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
-        """The tensor descs by DirectML's names; those of an array are `InputTensors[0]` and so on."""
+        """The tensor descs by DirectML's names; those of an array are `InputTensors[0]` and so on. None is left out."""
         tensors: dict[str, TensorDesc] = {}
         for name, attribute in self.members().items():
             member = getattr(self, attribute)
@@ -378,6 +378,16 @@ class OperatorDesc:
             if field in given
         }
 
+    def moved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the tensors whose elements are moved to the output, by the pseudocode's names.
+
+        Scalars and the number 0 are tensors without dimensions.
+        """
+        fields, given = self.own_spec.pseudocode.tensors, {**tensors, **self.scalar_tensors}
+        data_type = self.output.data_type
+        zero = Tensor(data_type, (), array(data_type.bits_code, [0]))
+        return {name: zero if name == ZERO else given[fields[name]] for name in self.access.sources}
+
     def interpret(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
         """Returns the output's bit patterns, row-major, by the page's pseudocode; None for undocumented elements.
 
@@ -439,9 +449,9 @@ def environment(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[
 
 
 def written_out(spec: Spec, tensors: Iterable[str]) -> Spec:
-    """Returns the spec for the arrays of which these tensors are."""
-    counts = Counter(map(array_of, tensors))
-    return spec.with_counts({name: counts[name] for name in spec.arrays})
+    """Returns the spec for the descriptors that have these tensors."""
+    counts = Counter(array_of(name) or name for name in tensors)
+    return spec.with_counts({name: counts[name] for name in spec.varying})
 
 
 def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:

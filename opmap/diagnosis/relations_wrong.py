@@ -173,9 +173,7 @@ class WrongOutput:
     @cached_property
     def data(self) -> Bits:
         """The elements of all tensors that are moved to the output, one tensor behind the other, as in `origins`."""
-        desc, fields = self.case.desc, self.case.desc.own_spec.pseudocode.tensors
-        moved = (desc.scalar_tensors.get(fields[n]) or self.case.tensors[fields[n]] for n in desc.access.sources)
-        return np.concatenate([bit_array(tensor) for tensor in moved])
+        return np.concatenate([bit_array(tensor) for tensor in self.case.desc.moved(self.case.tensors).values()])
 
     @cached_property
     def _places(self) -> tuple[Numbers, Numbers]:

@@ -78,14 +78,16 @@ def _is_underlined(lines: Sequence[str]) -> bool:
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
-_LOOP = re.compile(
-    r"\s*(?:for each coordinate in \w+|endfor|[A-Za-z_]\w*\[coordinate\]\s*=\s*\w+|\w+\s*\+=\s*\w+)\s*$", re.ASCII
-)
 _COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
-_ENTRY = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+\s*$))", re.ASCII)
+_ENTRY = re.compile(
+    r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|none\s*$))", re.ASCII
+)
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)
+_EACH, _END_OF_EACH = re.compile(r"\s*for each coordinate in \w+\s*$", re.ASCII), re.compile(r"\s*endfor\s*$")
 _FOLLOWING = re.compile(r"\s*(?:[\[\]{}]|//|\.\.\.\s*$|$)")
 _LONGEST_CODE = 10_000
+_MOST_LINES = 50
+"""The most lines of a loop."""
 
 
 def _unmarked(lines: Sequence[str], taken: Sequence[bool]) -> Iterator[Block]:
@@ -123,16 +125,19 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
     """Returns the line after the code that starts at line `start`, or `start` if no code starts there.
 
     Code is pseudocode, a struct, or entries (`Axis: 0`, `Sizes = {`) with the values and comments below them. An entry
-    with a name that the block already has starts another block.
+    with a name that the block already has starts another block. Pseudocode may be a loop over all coordinates.
     """
     entries: set[str] = set()
-    block_kind, depth, end = None, 0, start
+    block_kind, depth, end, end_of_loop = None, 0, start, start
     for at in range(start, len(lines)):
         line = _QUOTE.sub("", lines[at])
         if taken[at] or not line.isascii() or len(line) > _LONGEST_CODE:
             break
         if depth <= 0:
-            is_line = any(pattern.match(line) for pattern in (_REFERENCE, _COPY, _LOOP))
+            if _EACH.match(line):
+                body = range(at, min(at + _MOST_LINES, len(lines)))
+                end_of_loop = next((i + 1 for i in body if _END_OF_EACH.match(_QUOTE.sub("", lines[i]))), at)
+            is_line = at < end_of_loop or _REFERENCE.match(line) or _COPY.match(line)
             kind = "line" if is_line else "struct" if _STRUCT.match(line) else None
             entry = _ENTRY.match(line) if kind is None else None
             if entry:
@@ -149,4 +154,6 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
         depth += sum(map(code.count, "[({")) - sum(map(code.count, "])}"))
         if line.strip():
             end = at + 1
+        if end == end_of_loop > start:  # nothing follows a loop
+            break
     return end

@@ -33,7 +33,7 @@ from ..pseudocode import (
 )
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership, Subscript
-from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
+from ..spec import FIELD_LIMITS, Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, to_bits
 from .equivalence import same_formula, same_lines
 from .examples import (
@@ -225,10 +225,10 @@ class _Run:
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
             yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
-        for field in (f for f in self.shipped.fields if f.kind == "uint" and not f.names):
-            value, (least, highest) = self.fields.get(field.name, 0), field.limits
+        for field in (f for f in self.shipped.fields if f.kind in ("uint", "int") and not f.names):
+            value, (least, highest) = self.fields.get(field.name, 0), FIELD_LIMITS[field.kind]
             if not isinstance(value, int) or not least <= value <= highest:
-                yield self._found("reading", field.name, f"{field.name} must be a UINT, got {value}")
+                yield self._found("reading", field.name, f"{field.name} must be a {field.kind.upper()}, got {value}")
         for name in (n for n in self.shipped.scalars if n in self.parsed.fields):
             if data_type := self.shipped.scalar_type(name, self.parsed):
                 try:

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
-from ..pseudocode import Copy, Example, array_of, lines_in, parse_formula, parse_lines
+from ..pseudocode import ZERO, Copy, Example, array_of, lines_in, parse_formula, parse_lines
 from ..spec import Field, Pseudocode, Rule, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
@@ -44,6 +44,9 @@ _CONTINUATION = re.compile(r"\s*[,.;:=)a-z\u3001\u3002\uff0c]")
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_PAGE_DIGITS + 1}}}")
 _LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
 """A reference to a character by a number that no character has. Python refuses to read thousands of digits."""
+
+_NUMBER_KINDS = {"INT": "int", "DML_SCALAR_UNION": "scalar"}
+"""Type of a member that is no pointer -> its kind. All others are numbers without a sign."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -280,7 +283,7 @@ class _Reader:
             lines = parse_lines(text)
             moves = (n for n in lines if not (isinstance(n, Copy) and n.source in self.shipped.short_names))
             names = {name for line in moves for name in tensors_of(line)}
-            unknown = sorted(names - set(tensors))
+            unknown = sorted(names - {*tensors, ZERO})
             if unknown:
                 raise PseudocodeError(f"it names {', '.join(unknown)}, which is no tensor of {self.shipped.name}")
         except PseudocodeError as error:
@@ -356,13 +359,15 @@ class _Reader:
         outputs = self.shipped.field_names("output")
         fields = []
         for member in re.finditer(
-            r"(?m)^[ \t]*(?:const[ \t]+)?([A-Za-z_]\w*)[ \t]*(\*?)[ \t]*([A-Za-z_]\w*)[ \t]*;", block.text
+            r"(?m)^[ \t]*(_Maybenull_)?[ \t]*(?:const[ \t]+)?([A-Za-z_]\w*)[ \t]*(\*?)[ \t]*([A-Za-z_]\w*)[ \t]*;",
+            block.text,
         ):
-            pointer, name = member[2], member[3]
+            optional, type, pointer, name = member.groups()
             # Inputs and outputs are pointers alike: the shipped spec tells which is which.
-            kind = "uint" if not pointer else "output" if name in outputs else "input"
-            fields.append(Field(name=name, kind=f"{kind}s" if name in self.shipped.arrays else kind))  # type: ignore[arg-type]
-            self.places[f"field {name}"] = block.line + block.text.count("\n", 0, member.start(3))
+            kind = _NUMBER_KINDS.get(type, "uint") if not pointer else "output" if name in outputs else "input"
+            kind += "s" if name in self.shipped.arrays else ""
+            fields.append(Field(name=name, kind=kind, optional=bool(optional)))  # type: ignore[arg-type]
+            self.places[f"field {name}"] = block.line + block.text.count("\n", 0, member.start(4))
         self.fields = tuple(fields)
         self.places["struct"] = block.line
         return True

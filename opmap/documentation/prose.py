@@ -156,16 +156,14 @@ class ProseReader:
         return words
 
     def _listed(self, words: list[_Word]) -> tuple[Equality, ...]:
-        """Reads `InputTensor and OutputTensor must have the same DataType`: several tensors and one attribute."""
+        """Reads `InputTensor and OutputTensor must have the same DataType`: several tensors and attributes of their own."""
         tensors = {word.tensor for word in words if word.tensor}
-        attributes = {word.attribute for word in words if word.attribute}
-        if len(tensors) < 2 or len(attributes) != 1 or any(word.tensor and word.attribute for word in words):
+        attributes = dict.fromkeys(word.attribute for word in words if word.attribute)
+        if len(tensors) < 2 or any(word.tensor and word.attribute for word in words):
             return ()
-        (attribute,) = attributes
-        first, *other_tensors = [tensor for tensor in self.tensors if tensor in tensors]
-        if attribute not in _COMPARED:
-            return ()
-        return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other in other_tensors)
+        first, *others = [tensor for tensor in self.tensors if tensor in tensors]
+        pairs = ((other, a) for a in attributes if attributes.keys() <= {*_COMPARED} for other in others)
+        return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other, attribute in pairs)
 
     def _of_field(self, words: list[_Word], field: str) -> tuple[Equality, ...]:
         """Reads `The DimensionCount and DataType of this tensor must match InputTensor.DimensionCount`.

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ..cases.case import Case
 from ..cases.contract_probes import ContractProbe, contract_probes
+from ..cases.probes import probes
 from ..cases.selection import find_case
 from ..engines.sessions import DIRECTML
 from ..known import Defect
@@ -95,5 +96,9 @@ def reproducer(defect: Defect) -> str:
 
 
 def find_item(id: str) -> Case | ContractProbe:
-    """Returns the contract probe or the case with this id, of any tier. Raises InputError if there is none."""
-    return next((probe for probe in contract_probes() if probe.id == id), None) or find_case(id)
+    """Returns the contract probe or the case with this id, of any tier; a probe that has an output as a contract probe.
+
+    Raises InputError if there is none.
+    """
+    models = (probe.contract(probe.output) for probe in probes() if probe.id == id and probe.output is not None)
+    return next((probe for probe in (*models, *contract_probes()) if probe.id == id), None) or find_case(id)

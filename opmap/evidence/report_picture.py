@@ -132,8 +132,8 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
         *([(SOURCE, source)] if source is not None else []),
         *((READ, a) for a in revealed[:MOST_READ]),
     ]:
-        shown, place = _place(case, inputs, address)
-        shown.marks.setdefault(place, mark)
+        for shown, place in _places(case, inputs, address):
+            shown.marks.setdefault(place, mark)
     for name, address in _indices_of(case, first):
         inputs[name].marks.setdefault(address, USED)
     (wanted,), (got,) = expected.texts([first]), actual.texts([first])
@@ -141,15 +141,18 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     return f"{len(places)} of {len(actual.bits)} elements are wrong; {element} must be {wanted}, got {got}"
 
 
-def _place(case: Case, inputs: Mapping[str, _Shown], address: int) -> tuple[_Shown, int]:
-    """Returns the tensor, and the address in it, of an address that counts through all tensors that are moved."""
+def _places(case: Case, inputs: Mapping[str, _Shown], address: int) -> Iterator[tuple[_Shown, int]]:
+    """Yields the tensor, and the address in it, of an address that counts through all tensors that are moved.
+
+    The number 0 is no tensor that is shown.
+    """
     fields = case.desc.own_spec.pseudocode.tensors
-    for name in case.desc.access.sources:
-        shown = inputs[fields[name]]
-        if address < len(shown.bits):
-            return shown, address
-        address -= len(shown.bits)
-    raise AssertionError("the address is inside the tensors")
+    for name, tensor in case.desc.moved(case.tensors).items():
+        if address < len(tensor.bits):
+            if name in fields:
+                yield inputs[fields[name]], address
+            return
+        address -= len(tensor.bits)
 
 
 def _indices_of(case: Case, element: int) -> Iterator[tuple[str, int]]:

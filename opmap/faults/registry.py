@@ -6,6 +6,7 @@ from ..engines.providers import OpenProvider
 from ..errors import InputError
 from .addresses import ADDRESS_FAULTS
 from .arrays import ARRAY_FAULTS
+from .conditions import CONDITION_FAULTS
 from .conversions import CONVERSION_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
@@ -27,6 +28,7 @@ FAULTS: dict[str, Fault] = {
     **SESSION_FAULTS,
     **CONVERSION_FAULTS,
     **ARRAY_FAULTS,
+    **CONDITION_FAULTS,
 }
 
 

@@ -167,14 +167,12 @@ def _sizes(inputs: Inputs) -> str:
 
 def _only_place(inputs: Inputs, bits: int) -> str | None:
     """The only input element with these bits, as `input[1, 2]`; None if there are none or several."""
-    fields = inputs.desc.own_spec.pseudocode.tensors
-    scalars = inputs.desc.scalar_tensors
-    sources = {name: scalars.get(fields[name]) or inputs.tensors[fields[name]] for name in inputs.desc.access.sources}
+    sources = inputs.desc.moved(inputs.tensors)
     holders = [(name, tensor) for name, tensor in sources.items() if bits in tensor.bits]
     if len(holders) != 1 or holders[0][1].bits.count(bits) != 1:
         return None
     ((name, tensor),) = holders
-    return f"{name}{list(unravel(tensor.bits.index(bits), tensor.sizes))}"
+    return f"{name}{list(unravel(tensor.bits.index(bits), tensor.sizes)) if tensor.sizes else ''}"
 
 
 def _text(data_type: DataType, bits: int) -> str:

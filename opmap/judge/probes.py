@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
-import onnx
-import onnx.helper
 
-from ..cases.probes import Expectation, Probe
+from ..cases.probes import Expectation, Probe, as_array
 from ..engines.arrays import only_output
 from ..engines.providers import OpenProvider
 from ..engines.steps import Result
@@ -72,7 +69,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     """
     model = probe.model_proto()
     record = Record.on(provider, probe.id, ", ".join(probe.operators), verdict=Verdict.PASS)
-    feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
+    feeds = {value.name: as_array(value, probe.inputs[value.name]) for value in model.graph.input}
     try:
         result = provider.performer.run_once(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
@@ -80,7 +77,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     if probe.output is None:
         problem: str | None = f"the model is invalid ({probe.text}), and {provider.name} ran it"
     else:
-        problem = _wrong_output(result, _array(model.graph.output[0], probe.output))
+        problem = _wrong_output(result, as_array(model.graph.output[0], probe.output))
     return decide_model(record, provider, result, problem)
 
 
@@ -92,9 +89,3 @@ def _wrong_output(result: Result, expected: Array) -> str | None:
     if actual.astype(expected.dtype).tobytes() != expected.tobytes():
         return f"expected {expected.tolist()}, got {actual.tolist()}"
     return None
-
-
-def _array(value: onnx.ValueInfoProto, values: Sequence[bool | float]) -> Array:
-    kind = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    return np.array(values, dtype=dtype).reshape([d.dim_value for d in kind.shape.dim])

@@ -135,10 +135,11 @@ class _Writer:
         """Returns the mapped model."""
         desc, lowering, graph = self.desc, self.lowering, self.graph
         self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
-        self.model.opset_import.add(domain="", version=OPERATORS[desc.operator].newest_opset or OPSET)
+        operator = OPERATORS[desc.operator]
+        self.model.opset_import.add(domain="", version=operator.newest_opset or max(OPSET, operator.oldest_opset))
         graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
-        for position, name in OPERATORS[desc.operator].constant_inputs.items():
+        for position, name in operator.constant_inputs.items():
             inputs.insert(position, self._constant(name, lowering.constants[name]))
         outputs, shape = [*desc.outputs], lowering.output_shape
         reshaped = shape is not None and shape != desc.output.sizes

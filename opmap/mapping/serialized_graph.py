@@ -207,11 +207,13 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
         raise InputError(f"must be one of {', '.join(names)}, got {_shown(node.type)}", path=f"{path}.type")
     cls: type[OperatorDesc] = OPERATORS[names[node.type]].descriptor
     members: dict[str, Any] = {}
-    for kind, tensors in (("input", node.inputs), ("output", node.outputs)):
+    kinds: tuple[tuple[Literal["input", "output"], Sequence[SerializedTensor]], ...]
+    kinds = ("input", node.inputs), ("output", node.outputs)
+    for kind, tensors in kinds:
         spec, count = cls.spec(), len(tensors)
         if count > MAX_TENSORS:
             raise InputError(f"must be at most {MAX_TENSORS} tensors, got {count}", path=f"{path}.{kind}s")
-        fields = spec.with_counts(dict.fromkeys(spec.arrays, count)).field_names(kind)
+        fields = spec.tensor_fields(kind, count)
         if len(fields) != count:
             raise InputError(f"must be {len(fields)} tensors, got {len(tensors)}", path=f"{path}.{kind}s")
         members |= {f: _tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}

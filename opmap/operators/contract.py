@@ -92,6 +92,7 @@ class Operator:
       than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
+    - `oldest_opset`: the first opset that has the ONNX operator, if the usual one has not. Models have this opset then.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
@@ -112,6 +113,7 @@ class Operator:
     not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
     beyond_onnx: Callable[[Any], str | None] = lambda desc: None
     newest_opset: int | None = None
+    oldest_opset: int = 0
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensor_attributes: tuple[str, ...] = ()
@@ -149,9 +151,9 @@ class Operator:
 
     @cached_property
     def _rules(self) -> Callable[..., drawing.Rules]:
-        """Gives the rules for arrays of so many tensors, in the order of `arrays`."""
+        """Gives the rules for descriptors with so many tensors in each of the spec's `varying` fields."""
         spec = self.descriptor.spec()
-        return cache(lambda *counts: drawing.Rules(spec.with_counts(dict(zip(spec.arrays, counts, strict=True)))))
+        return cache(lambda *counts: drawing.Rules(spec.with_counts(dict(zip(spec.varying, counts, strict=True)))))
 
     def draw(
         self,
@@ -184,10 +186,12 @@ class Operator:
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
         """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
 
-        An array has up to `size` tensors.
+        An array has up to `size` tensors. An optional tensor is left out first, then given.
         """
-        for counts in product(range(1, size + 1), repeat=len(self.descriptor.spec().arrays)):
-            yield from small_scope.world(self._rules(*counts), dimensions, size)
+        spec = self.descriptor.spec()
+        arrays, optional = [range(1, size + 1)] * len(spec.arrays), [range(2)] * len(spec.optional)
+        for counts in product(*arrays, *optional):
+            yield from small_scope.world(self._rules(*counts), self.dimension_counts[0], dimensions, size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""

@@ -371,10 +371,10 @@ def _each(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 def draw_counts(spec: Spec, source: RandomSource, most: int) -> list[int]:
-    """Returns random numbers of tensors for the arrays of a spec, mostly few."""
+    """Returns random numbers of tensors for the `varying` fields of a spec: arrays have mostly few, optional tensors are mostly given."""
     kinds = (source.integer(0, 7) for _ in spec.arrays)
     counts = (source.integer(1, 4) if kind < 7 else source.integer(4, MOST_TENSORS) for kind in kinds)
-    return [min(count, most) for count in counts]
+    return [*(min(count, most) for count in counts), *(min(source.integer(0, 3), 1) for _ in spec.optional)]
 
 
 def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, sizes: Sizes = draw_sizes) -> Outline:
@@ -410,7 +410,7 @@ def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes
     if ends is None:
         return False
     if not field.is_array:
-        draft.numbers[name] = _number(source, *ends)
+        draft.numbers[name] = _number(source, *ends) if field.usual is None or not source.integer(0, 3) else field.usual
         if draft.broken(name):
             draft.numbers[name] = ends[0]
         for _ in range(field.unused_draws):

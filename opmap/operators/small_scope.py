@@ -9,13 +9,13 @@ from typing import Any
 from .drawing import NEAR, SIZES, Draft, Number, Outline, Rules
 
 
-def world(rules: Rules, dimensions: int, size: int) -> Iterator[Outline]:
-    """Gives every valid descriptor of up to `dimensions` dimensions and sizes up to `size`.
+def world(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[Outline]:
+    """Gives every valid descriptor of `least` to `dimensions` dimensions and sizes up to `size`.
 
     They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order). Numbers in
     a long range are from -size to size.
     """
-    for count in range(1, dimensions + 1):
+    for count in range(least, dimensions + 1):
         found = _all(Draft(rules, count), [*rules.numbers, *rules.free], size)
         yield from sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values()))
 

@@ -271,7 +271,7 @@ def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
     """
 
     def full(node: Subscript) -> Subscript:
-        if not isinstance(node, Reference):
+        if not isinstance(node, Reference) or node.tensor == ZERO:
             return node
         zeros = (Constant(0),) * (len(sizes[node.tensor]) - len(node.coordinates))
         return Reference(node.tensor, (*zeros, *node.coordinates))

@@ -135,6 +135,9 @@ def _parse(start: str, text: str) -> object:
         raise
 
 
+LIMITS = {"INT32_MIN": -(2**31), "INT32_MAX": 2**31 - 1}
+"""The limits of a data type that an example may name -> their numbers."""
+
 DEEPEST = 64
 """The deepest nesting of brackets. No page comes near it; a deeper text could exhaust the stack."""
 
@@ -309,7 +312,7 @@ def _build() -> type[Build]:
             return Example(fields, tensors, expansion)
 
         def field(self, name: Token, value: Token) -> tuple[str, int | float | str]:
-            return str(name), str(value) if value.type == "MEMBER" else _number(value)
+            return str(name), LIMITS.get(str(value), str(value)) if value.type == "MEMBER" else _number(value)
 
         def tensor(self, name: Token, sizes: _Sizes, data_type: Token, values: _Rows) -> tuple[str, ExampleTensor]:
             flat, shape = _flatten(values)
@@ -318,6 +321,9 @@ def _build() -> type[Build]:
                     f"{name} has Sizes {show(sizes)} and values of sizes {show(shape)}", offset=name.start_pos
                 )
             return str(name), ExampleTensor(sizes, str(data_type), flat)
+
+        def absent(self, name: Token) -> None:
+            """An optional tensor that is left out."""
 
         def sizes(self, name: Token, sizes: _Sizes) -> tuple[str, _Sizes | ExampleTensor]:
             tensor, dot, _ = str(name).rpartition(".Sizes")

@@ -1,9 +1,9 @@
 """The documentation as data: one TOML file per operator, and the loader that reads them."""
 
+from .field import FIELD_LIMITS, Field
 from .loader import (
     Breaks,
     Erratum,
-    Field,
     Page,
     Pseudocode,
     Rule,
@@ -23,6 +23,7 @@ from .loader import (
 )
 
 __all__ = [
+    "FIELD_LIMITS",
     "Breaks",
     "Erratum",
     "Field",

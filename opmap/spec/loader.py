@@ -24,13 +24,13 @@ from ..pseudocode import (
     evaluate,
     lines_in,
     parse_example,
-    parse_formula,
     parse_lines,
     statements_of,
     value_reads_in,
 )
 from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
 from ..tensors import DataType, to_bits
+from .field import Field
 
 _T = TypeVar("_T")
 
@@ -74,62 +74,6 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return tuple(texts)
         width = max(map(len, texts))
         return tuple(f"{t:{width}}  derived from line {n}" for t, n in zip(texts, self.lines, strict=True))
-
-
-FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": (0, 2**64 - 1)}
-"""Kind of a number -> the least and the highest value that its type holds."""
-
-
-class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
-
-    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
-    is the bit pattern of one element; `typed_by` is the field that gives its data type.
-    `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
-    random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
-    lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
-    `elements` elements, if it is given.
-    """
-
-    name: str
-    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
-    short: str = ""
-    enumeration: str = ""
-    names: tuple[str, ...] = ()
-    typed_by: str = ""
-    unused_draws: int = 0
-    values: str = ""
-    elements: int = 0
-
-    @property
-    def is_tensor(self) -> bool:
-        """Whether the field is a tensor, or an array of tensors."""
-        return self.kind.startswith(("input", "output"))
-
-    @property
-    def is_array(self) -> bool:
-        """Whether the field is an array of numbers or of tensors."""
-        return self.kind.endswith("s")
-
-    @cached_property
-    def value_formula(self) -> tuple[FormulaStatement, ...]:
-        """The formula of `values`, parsed: it assigns `values`."""
-        return parse_formula(f"values = {self.values}")
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The least and the highest value of the field, or of each number of an array."""
-        if self.names:
-            return 0, len(self.names) - 1
-        return FIELD_LIMITS[self.kind.removesuffix("s")]
-
-    def number(self, name: str) -> int:
-        """Returns the number of an enumeration's name, which may have the prefix. Raises ValueError if there is no such name."""
-        return self.names.index(name.removeprefix(f"{self.enumeration}_"))
-
-    def shown(self, number: object) -> object:
-        """Returns the name of an enumeration's number; any other value as it is."""
-        return self.names[number] if self.names and isinstance(number, int) and number < len(self.names) else number
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -413,21 +357,47 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         """The fields that are arrays of tensors."""
         return tuple(field.name for field in self.fields if field.is_tensor and field.is_array)
 
+    @cached_property
+    def optional(self) -> tuple[str, ...]:
+        """The tensors that may be left out."""
+        return tuple(field.name for field in self.fields if field.optional)
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """The fields without a fixed number of tensors: arrays, and tensors that may be left out."""
+        return self.arrays + self.optional
+
     def with_counts(self, counts: Mapping[str, int]) -> Spec:
-        """Returns the spec for arrays of so many tensors, by field. Each tensor is a field, `InputTensors[0]`."""
-        if not self.arrays:
+        """Returns the spec for so many tensors in each of the `varying` fields.
+
+        Each tensor of an array is a field, `InputTensors[0]`. One that is left out is no field, and no rule names it.
+        """
+        if not self.varying:
             return self
-        key = tuple(counts[name] for name in self.arrays)
+        key = tuple(counts[name] for name in self.varying)
         if key not in self._with_counts:
             self._with_counts[key] = self._written_out(counts)
         return self._with_counts[key]
 
+    def tensor_fields(self, kind: Literal["input", "output"], count: int) -> tuple[str, ...]:
+        """Returns the names of the inputs or outputs of a struct that has `count` of them.
+
+        An array has them all. Optional tensors are given if there are more than the others.
+        """
+        more = count - sum(field.kind == kind and not field.optional for field in self.fields)
+        optional = {name: int(number < more) for number, name in enumerate(self.optional)}
+        return self.with_counts(dict.fromkeys(self.arrays, max(count, 1)) | optional).field_names(kind)
+
     def _written_out(self, counts: Mapping[str, int]) -> Spec:
+        arrays, absent = self.arrays, [name for name in self.optional if not counts[name]]
+
         def each(name: str) -> list[str]:
-            return [f"{name}[{i}]" for i in range(counts[name])] if name in counts else [name]
+            return [f"{name}[{i}]" for i in range(counts[name])] if name in arrays else [] if name in absent else [name]
 
         fields = (
-            msgspec.structs.replace(f, name=name, kind=f.kind.removesuffix("s")) if f.name in counts else f
+            msgspec.structs.replace(
+                f, name=name, kind=f.kind.removesuffix("s") if f.is_tensor else f.kind, optional=False
+            )
             for f in self.fields
             for name in each(f.name)
         )
@@ -445,10 +415,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         spec = msgspec.structs.replace(
             self,
             fields=tuple(fields),
+            rules=tuple(r for r in self.rules if not any(re.search(rf"\b{name}\b", r.check) for name in absent)),
             pseudocode=msgspec.structs.replace(self.pseudocode, tensors=tensors),
             support=tuple(support),
         )
-        spec.__dict__["counts"] = counts
+        spec.__dict__["counts"] = {name: counts[name] for name in arrays}
         return spec
 
     @cached_property

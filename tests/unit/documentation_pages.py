@@ -31,6 +31,7 @@ ENGLISH = {
     "space_to_depth1": "SPACE_TO_DEPTH1",
     "padding1": "PADDING1",
     "fill_value_constant": "FILL_VALUE_CONSTANT",
+    "diagonal_matrix1": "DIAGONAL_MATRIX1",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

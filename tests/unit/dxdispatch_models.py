@@ -3,8 +3,10 @@
 import copy
 import json
 
+from opmap.cases.catalogue import example_descriptor
 from opmap.errors import InputError
-from opmap.mapping.dxdispatch import read_model
+from opmap.mapping.dxdispatch import model_json, read_model
+from opmap.spec import load_spec
 from opmap.tensors import Tensor
 
 
@@ -37,6 +39,12 @@ def gather():
             {"type": "print", "resource": "output"},
         ],
     }
+
+
+def diagonal(example):
+    """The model of an example of DIAGONAL_MATRIX1, whose input may be left out."""
+    desc, tensors = example_descriptor(load_spec("DIAGONAL_MATRIX1").corrected, example)
+    return json.loads(json.dumps(model_json("it", desc, {name: tensors[name] for name in desc.inputs})))
 
 
 def changed(*path, to, model=None):

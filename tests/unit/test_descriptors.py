@@ -13,8 +13,9 @@ from opmap import strategies
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete, pad
 from opmap.errors import InputError, RuleError
 from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededSource
 from opmap.spec import tensor_rules
-from opmap.tensors import DataType
+from opmap.tensors import DataType, Tensor
 
 F32, U32, I64 = DataType.FLOAT32, DataType.UINT32, DataType.INT64
 GATHER = OPERATORS["GATHER"].descriptor
@@ -229,6 +230,75 @@ class TestFeatureLevels:
         assert fine[-1]
 
 
+class TestOptionalTensors:
+    """A tensor that may be left out: DIAGONAL_MATRIX1 reads its input, or writes zeros."""
+
+    DIAGONAL = OPERATORS["DIAGONAL_MATRIX1"]
+
+    def desc(self, sizes=None, **members):
+        """A descriptor that fills one diagonal; with `sizes`, it has an input of these sizes."""
+        data = None if sizes is None else TensorDesc(F32, sizes)
+        given = {"value_data_type": F32.number, "value": 7, "diagonal_fill_begin": 0, "diagonal_fill_end": 1}
+        return self.DIAGONAL.descriptor(
+            input_tensor=data, output_tensor=TensorDesc(F32, (2, 3)), **{**given, **members}
+        )
+
+    def test_left_out(self):
+        """It is no tensor of the descriptor, and no rule names it."""
+        without, given = self.desc(), self.desc((2, 3))
+        assert (["OutputTensor"], []) == ([*without.tensors], [*without.inputs])
+        assert (["InputTensor", "OutputTensor"], ["InputTensor"]) == ([*given.tensors], [*given.inputs])
+        assert () == without.violations() == given.violations()
+        ids = [[rule.id.split(".")[1] for rule in desc.own_spec.rules] for desc in (without, given)]
+        assert [["C3", "S1"], ["C1", "C2", "C3", "D1", "S1"]] == ids
+        assert without.output == without.first_data
+
+    def test_rules(self):
+        """Rules about it hold if it is given, all others always."""
+        (broken,) = self.desc((2, 2)).violations()
+        assert ("DIAGONAL_MATRIX1.D1", "OutputTensor.Sizes") == (broken.rule, broken.subject)
+        (broken,) = self.desc(value_data_type=U32.number).violations()
+        assert ("DIAGONAL_MATRIX1.C3", "ValueDataType") == (broken.rule, broken.subject)
+
+    def test_completed(self):
+        """Sizes of the output follow from those of an input that is given; without one they are needed."""
+        numbers = {"ValueDataType": 0, "Value": 7, "DiagonalFillBegin": 0, "DiagonalFillEnd": 1}
+        tensor = TensorDesc(F32, (2, 3))
+        for name, wanted in (("InputTensor", self.desc((2, 3))), ("OutputTensor", self.desc())):
+            assert wanted == complete(self.DIAGONAL.descriptor, {name: tensor}, numbers)
+
+    def test_drawn(self):
+        """Random descriptors, samples and the small scope have both, and the small scope begins with those without it."""
+        drawn = [self.DIAGONAL.draw(SeededSource(seed), 3, 64) for seed in range(100)]
+        for descs in (drawn, [*self.DIAGONAL.samples()], [*self.DIAGONAL.descriptors(2, 2)]):
+            assert not any(desc.violations() for desc in descs)
+            without = sum(desc.input_tensor is None for desc in descs)
+            assert 0 < without < len(descs)
+        given = [desc.input_tensor is not None for desc in self.DIAGONAL.descriptors(2, 2)]
+        assert given == sorted(given)
+
+    def test_values(self):
+        """Elements that are not filled are those of the input, or 0."""
+        data = Tensor.from_values(F32, (2, 3), [1, 2, 3, 4, 5, 6])
+        fill = self.desc().value
+        assert [fill, *data.bits[1:4], fill, data.bits[5]] == list(self.desc((2, 3)).interpret({"InputTensor": data}))
+        assert [fill, 0, 0, 0, fill, 0] == list(self.desc().interpret({}))
+
+    @pytest.mark.parametrize(
+        ("kind", "count", "fields"),
+        [
+            ("input", 0, ()),
+            ("input", 1, ("InputTensor",)),
+            ("input", 2, ("InputTensor",)),
+            ("output", 1, ("OutputTensor",)),
+        ],
+    )
+    def test_fields_for_so_many_tensors(self, kind, count, fields):
+        """An optional tensor is given if there is one more than the others."""
+        assert fields == self.DIAGONAL.descriptor.spec().tensor_fields(kind, count)
+        assert ("InputTensors[0]", "InputTensors[1]") == OPERATORS["JOIN"].descriptor.spec().tensor_fields("input", 2)
+
+
 class TestErrors:
     """`validate` raises one error for all broken rules."""
 
@@ -248,7 +318,7 @@ class TestDescriptors:
     @given(strategies.descriptors(), st.data())
     def test_complete_finds_the_only_output(self, desc, data):
         """`complete` finds the output from inputs and numbers; any other output sizes break a rule."""
-        if "OutputTensor" not in desc.spec().size_formulas:  # other output sizes may be valid too
+        if "OutputTensor" not in desc.own_spec.size_formulas:  # other output sizes may be valid too
             return
         assert desc == complete(type(desc), desc.inputs, desc.numbers)
         sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=8).map(tuple))

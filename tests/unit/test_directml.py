@@ -19,7 +19,7 @@ from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
 from opmap.engines.directml.describing import GAP, dispatchable, from_memory, to_memory, touched
 from opmap.engines.directml.device import Device
-from opmap.engines.directml.dispatchable import NativeDesc, operator_struct
+from opmap.engines.directml.dispatchable import Dispatchable, Member, NativeDesc, operator_struct
 from opmap.engines.directml.dispatching import FILL, GUARD, _placed
 from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
 from opmap.engines.directml.libraries import direct3d_device
@@ -100,7 +100,7 @@ class TestOperatorDesc:
         [
             *(("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)),
             *(("SCATTER", 40), ("SCATTER_ND", 40), ("TILE", 32), ("SLICE1", 48)),
-            *(("SPLIT", 32), ("JOIN", 32)),
+            *(("SPLIT", 32), ("JOIN", 32), ("DIAGONAL_MATRIX1", 40)),
         ],
     )
     def test_a_tensor_is_a_pointer_and_a_number_has_4_bytes(self, operator, size):
@@ -118,8 +118,9 @@ class TestOperatorDesc:
         assert spec.number == operator.Type
         at = operator.Desc
         for field in spec.fields:
-            if field.kind == "uint":
-                assert desc.numbers[field.name] == c_uint32.from_address(at).value
+            if field.kind in ("uint", "int"):
+                kind = c_uint32 if field.kind == "uint" else c_int32
+                assert desc.numbers[field.name] == kind.from_address(at).value
                 at += 4
                 continue
             at += -at % 8
@@ -129,7 +130,12 @@ class TestOperatorDesc:
                 assert list(numbers) == list((element * len(numbers)).from_address(first))
                 at += 8
                 continue
+            if field.kind == "scalar":
+                assert desc.numbers[field.name] == first
+                at += 8
+                continue
             tensors = [t for name, t in desc.tensors.items() if field.name in (name, array_of(name))]
+            assert bool(tensors) == bool(first)  # a tensor that is left out is a null pointer
             for wanted, tensor in zip(
                 tensors, (structs.DML_TENSOR_DESC * len(tensors)).from_address(first), strict=True
             ):
@@ -141,6 +147,22 @@ class TestOperatorDesc:
                 assert wanted.minimum_size_in_bytes == buffer.TotalTensorSizeInBytes
                 assert buffer.Strides is None
             at += 8
+
+    @pytest.mark.parametrize(("example", "slots"), [("1", [None]), ("3", ["InputTensor"])])
+    def test_a_tensor_that_is_left_out_keeps_its_slot(self, example, slots):
+        """DirectML counts it among the inputs."""
+        desc, _ = example_descriptor(load_spec("DIAGONAL_MATRIX1").corrected, example)
+        made = dispatchable(desc)
+        assert slots == made.input_slots
+        assert [name for name in slots if name] == [*made.tensors("input")]
+
+    def test_slots_of_several_inputs(self):
+        """Those of an array count one by one, and an optional tensor in front of others moves none of them."""
+        tensor = dispatchable(_gather()).tensors("input")["InputTensor"]
+        members = [Member(name="First", kind="input", tensors=[]), Member(name="Count", kind="uint", number=2)]
+        members += [Member(name="Tensors", kind="inputs", tensors=[tensor] * 2)]
+        members += [Member(name="OutputTensor", kind="output", tensors=[tensor])]
+        assert [None, "Tensors[0]", "Tensors[1]"] == Dispatchable(number=1, struct="S", members=members).input_slots
 
     def test_strides_flags_alignment_and_size_are_those_of_the_descriptor(self):
         desc = _gather()

@@ -73,6 +73,7 @@ class TestThePages:
                 [(88, "REVERSE_SUBSEQUENCES.E1"), (109, "REVERSE_SUBSEQUENCES.E2")],
                 "reverse_subsequences.en-US.md",
             ),
+            ([(129, "DIAGONAL_MATRIX1.E1")], "diagonal_matrix1.en-US.md"),
         ],
     )
     def test_errata(self, expected, name):
@@ -93,6 +94,7 @@ class TestThePages:
             "depth_to_space1": "C1 C2 C4",
             "space_to_depth1": "C1 C2",
             "padding1": "C1 C2 C3 C4 C5 C7",
+            "diagonal_matrix1": "C3",
         }.get(name.split(".")[0])
         if unread:
             operator = ENGLISH[name.split(".")[0]]
@@ -148,6 +150,12 @@ CORRECTIONS = {
     "depth_to_space1": [],
     "padding1": [],
     "fill_value_constant": [],
+    "diagonal_matrix1": [
+        (
+            "Value: 7\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",
+            "Value: 1\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",
+        )
+    ],
     "space_to_depth1": [
         (
             "{ Batch, Channels / (BlockSize * BlockSize), Height * BlockSize, Width * BlockSize }",

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from dxdispatch_models import DESC, EXPECTED, changed, gather, one, output
+from dxdispatch_models import DESC, EXPECTED, changed, diagonal, gather, one, output
 from hypothesis import given
 
 from opmap import strategies
@@ -174,6 +174,15 @@ class TestWriting:
         assert {n: list(t.bits) for n, t in case.tensors.items()} == {
             n: list(t.bits) for n, t in dispatch.tensors.items()
         }
+
+    @pytest.mark.parametrize(("example", "names"), [("2", ["OutputTensor"]), ("3", ["InputTensor", "OutputTensor"])])
+    def test_optional_tensors(self, example, names):
+        """One that is left out stands nowhere: not in the descriptor, not among the bindings, not among the resources."""
+        model = diagonal(example)
+        desc = one(model).desc
+        assert names == [*model["resources"]] == [*model["commands"][0]["bindings"]] == [*desc.tensors]
+        assert names == [name for name in model["dispatchables"]["it"]["desc"] if name.endswith("Tensor")]
+        assert (desc.input_tensor is None) == (len(names) == 1)
 
     def test_every_field_of_a_tensor(self):
         """Strides, size, alignment and flag are written if they are set."""

@@ -5,7 +5,7 @@ import itertools
 import json
 
 import pytest
-from dxdispatch_models import DESC, changed, gather, one, problem
+from dxdispatch_models import DESC, changed, diagonal, gather, one, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +14,9 @@ from opmap.errors import InputError, RuleError
 from opmap.limits import MAX_ELEMENTS, MAX_NESTING, MAX_STRIDED_ELEMENTS
 from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
+
+DIAGONAL = ("dispatchables", "it", "desc")
+AT = "$.dispatchables.it.desc"
 
 
 class TestRefusals:
@@ -102,6 +105,23 @@ class TestRefusals:
     def test_values(self, path, value, where, message):
         """Errors of one dispatch, each with one value changed in a valid model."""
         got_path, got_message = problem(changed(*path, to=value))
+        assert where == got_path
+        assert got_message.startswith(message), got_message
+
+    @pytest.mark.parametrize(
+        ("example", "path", "value", "where", "message"),
+        [
+            ("2", ("commands", 0, "bindings", "InputTensor"), "OutputTensor", "$.commands[0].bindings.InputTensor", "must be left out: the descriptor has no InputTensor"),
+            ("2", (*DIAGONAL, "InputTensor"), None, f"{AT}.InputTensor", "must be an object, got null"),
+            ("2", (*DIAGONAL, "OutputTensor"), ..., AT, "must hold OutputTensor, got ValueDataType, "),
+            ("2", (*DIAGONAL, "Value"), 1e39, f"{AT}.Value", "must be a number that FLOAT32 can hold"),
+            ("2", (*DIAGONAL, "DiagonalFillEnd"), 2**31, f"{AT}.DiagonalFillEnd", "must be int <= 2147483647, got 2147483648"),
+            ("3", ("commands", 0, "bindings", "InputTensor"), ..., "$.commands[0].bindings", "must hold InputTensor, got OutputTensor"),
+        ],
+    )  # fmt: skip
+    def test_optional_tensors(self, example, path, value, where, message):
+        """A tensor that the descriptor lacks cannot be bound, and nothing stands for it in the descriptor."""
+        got_path, got_message = problem(changed(*path, to=value, model=diagonal(example)))
         assert where == got_path
         assert got_message.startswith(message), got_message
 

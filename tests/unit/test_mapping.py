@@ -41,6 +41,8 @@ def directml(model):
         return "FILL_VALUE_CONSTANT", (filled, data_type.number, int.from_bytes(value.tobytes(), "little"))
     if node.op_type == "Pad":
         return padded(node, inferred.graph.initializer, shapes, types)
+    if node.op_type == "Trilu":
+        return triangle(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("DepthToSpace", "SpaceToDepth"):
         ends = [TensorDesc(types[name], shapes[name]) for name in (node.input[0], node.output[0])]
         order = next((int(a.s == b"CRD") for a in node.attribute if a.name == "mode"), 0)
@@ -110,6 +112,15 @@ def padded(node, initializers, shapes, types):
     (mode,) = (["constant", "edge", "reflect", "", "wrap"].index(a.s.decode()) for a in node.attribute)
     data_type = types[node.input[0]]
     return "PADDING1", (*ends, mode, data_type.number, int.from_bytes(value.tobytes(), "little"), count, start, end)
+
+
+def triangle(node, initializers, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a Trilu node: four dimensions; INT32's ends stand for the others."""
+    (k,) = (onnx.numpy_helper.to_array(tensor).item() for tensor in initializers if tensor.name == node.input[1])
+    upper, data_type = next(a.i for a in node.attribute), types[node.input[0]]
+    data = TensorDesc(data_type, pad(shapes[node.input[0]], 4))
+    ends = (-(2**31), k) if upper else (k + 1, 2**31 - 1)
+    return "DIAGONAL_MATRIX1", (data, data, data_type.number, 0, *ends)
 
 
 def without_indices(node, initializers, shapes, types):

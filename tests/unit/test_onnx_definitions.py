@@ -107,6 +107,13 @@ def space_to_depth(data, *, blocksize):
     return split.reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
 
 
+def triangle(data, k, *, upper):
+    """Trilu: the upper triangle from diagonal `k` on, or the lower one up to it; zeros elsewhere. A stack of matrices."""
+    (diagonal,) = k.integers
+    bounded = min(max(diagonal, -max(data.shape)), max(data.shape))  # NumPy adds it to positions of 64 bits
+    return (np.triu if upper else np.tril)(data, bounded)
+
+
 DEFINITIONS = {
     "Concat": lambda *inputs, axis: np.concatenate(inputs, axis),
     "ConstantOfShape": lambda shape, *, value: np.full(shape, int(value.bits[0]), object),
@@ -123,6 +130,7 @@ DEFINITIONS = {
     "SpaceToDepth": space_to_depth,
     "Split": lambda data, lengths, axis: np.split(data, np.cumsum(lengths)[:-1], axis),
     "Tile": np.tile,
+    "Trilu": triangle,
     "Where": lambda condition, a, b: np.where(condition != 0, a, b),
 }
 
@@ -135,6 +143,7 @@ WITH_KERNEL = {
     "SPACE_TO_DEPTH1": 0.25,
     "ELEMENT_WISE_IF": 0.4,
     "PADDING1": 0.4,
+    "DIAGONAL_MATRIX1": 0.2,
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 

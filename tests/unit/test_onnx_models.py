@@ -72,9 +72,10 @@ def node_tests():
         scatternd,
         slice,
         tile,
+        trilu,
     )
 
-    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile")
+    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile", "test_tri")
     return {test.name: test for test in node._NodeTestCases if test.name.startswith(prefixes)}
 
 
@@ -90,6 +91,13 @@ class TestOnnxNodeTests:
             *(f"test_scatter_elements_with_{n}" for n in ("axis", "negative_indices")),
             *(f"test_slice{n}" for n in ("", "_neg", "_end_out_of_bounds", "_default_axes", "_default_steps")),
             *(f"test_slice{n}" for n in ("_neg_steps", "_negative_axes")),
+            *(
+                f"test_{n}"
+                for n in ("triu", "triu_neg", "triu_out_neg_out", "triu_pos", "triu_out_pos", "triu_one_row")
+            ),
+            *(f"test_{n}" for n in ("triu_square", "tril", "tril_neg", "tril_out_neg", "tril_pos", "tril_out_pos")),
+            "test_tril_one_row_neg",
+            "test_tril_square_neg",
             "test_scatter_elements_without_axis",
             "test_scatternd",
             "test_tile",

@@ -71,7 +71,8 @@ NOT_CONCERNED = {
         float16-through-float32 float64-through-float32 int64-through-float64 int32-through-float32
         int16-through-float16 sign-bit-lost-16 word-low-half-only word-64-cut word-64-extended word-64-halves-swapped
         words-16-swapped offset-ignored outputs-exchanged inputs-reversed
-        index-modulo index-clamped limit-of-position constant-along-last """,
+        index-modulo index-clamped limit-of-position constant-along-last
+        condition-at-equality condition-transposed condition-16-bits""",
     "GRID": """
         index-scalar-as-zero indices-transposed tuple-reversed
         tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar leading-block-ignored
@@ -81,9 +82,10 @@ NOT_CONCERNED = {
         int32-through-float32 unsigned-saturated sign-bit-lost-8 word-64-cut word-64-extended word-64-halves-swapped
         words-8-swapped offset-ignored outputs-exchanged inputs-reversed
         index-modulo index-clamped limit-of-position constant-along-last
+        condition-at-equality condition-transposed condition-16-bits
     """,
 }
-"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions, arrays, types or a
+"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions, arrays, types, conditions or a
 meaning of every index."""
 
 

@@ -66,6 +66,7 @@ def case_arrays(name, seed):
 
 STRIDES = {"strides-column-major", "strides-padded-to-4", "innermost-coordinate-ignored", "address-off-by-one"}
 AXES = {"axis-first", "axis-last", "axis-next", "axis-previous", "batch-0-of-data", "batch-0-of-indices"}
+CONDITIONS = {"condition-at-equality", "condition-transposed", "condition-16-bits"}
 INDICES = {"index-off-by-one", "index-ignored", "negative-index-as-zero", "indices-transposed"}
 SHOWN = {
     "SLICE1": STRIDES | {"strides-of-output"},
@@ -75,7 +76,7 @@ SHOWN = {
     "PADDING1": STRIDES,
     "DEPTH_TO_SPACE1": STRIDES,
     "ELEMENT_WISE_IF": STRIDES,
-    "DIAGONAL_MATRIX1": STRIDES,
+    "DIAGONAL_MATRIX1": STRIDES | CONDITIONS,
     "FILL_VALUE_CONSTANT": {"output-zero"},
     "SCATTER": STRIDES | AXES | INDICES,
     "SCATTER_ND": STRIDES | {"axis-next"} | INDICES - {"indices-transposed"},

@@ -113,6 +113,11 @@ class TestReading:
         assert (2, 2) == example.tensors["Out"].sizes
         assert "output[y, x] = input[x, y]" == str(example.expansion)
 
+    def test_an_example_without_a_tensor(self):
+        """A tensor that is left out is none; numbers may be negative, and limits of their type."""
+        example = parse_example("Input: none\nBegin: INT32_MIN\nEnd: -3\nOut: (Sizes:{1} DataType:INT8) [1]")
+        assert ({"Begin": -(2**31), "End": -3}, ["Out"]) == (example.fields, [*example.tensors])
+
     @pytest.mark.parametrize(
         ("read", "text", "problem", "caret"),
         [

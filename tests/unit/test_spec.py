@@ -132,6 +132,8 @@ class TestFiles:
         if spec.name == "FILL_VALUE_CONSTANT":
             rows = {"4_1": ((1, 8), set(DIRECTML_TYPES), set())}
             rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
+        if spec.name == "DIAGONAL_MATRIX1":
+            rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set())}
         if spec.older:
             rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
         rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
@@ -166,6 +168,7 @@ class TestExamples:
                 "SPACE_TO_DEPTH1": 2,
                 "PADDING1": 4,
                 "FILL_VALUE_CONSTANT": 1,
+                "DIAGONAL_MATRIX1": 4,
             },
         } == counts
 
@@ -282,6 +285,7 @@ class TestErrata:
             *("SLICE1.E1", "SPACE_TO_DEPTH1.E1"),
             *("GATHER_ND1.E1", "GATHER_ND1.E2", "GATHER_ND1.E3", "GATHER_ND1.E4", "GATHER_ND1.E5", "GATHER_ND1.E6"),
             "GATHER_ND1.E7",
+            "DIAGONAL_MATRIX1.E1",
         ] == [e.id for spec in all_specs() for e in spec.errata]
 
     @pytest.mark.parametrize(("spec", "erratum"), [*errata("contradiction"), *errata("gap"), *errata("note")])

@@ -79,9 +79,8 @@ class TestCases:
         source = SeededSource(3)
         for desc in (desc for desc in random_descriptors(300, seed=3) if desc.inputs):
             case = draw_case(source, desc)
-            data = case.tensors[desc.own_spec.data_tensors[0]]
-            if data.data_type is DataType.FLOAT32:
-                bits = data.bits
+            data = [case.tensors[name] for name in desc.own_spec.data_tensors[:1]]
+            for bits in (tensor.bits for tensor in data if tensor.data_type is DataType.FLOAT32):
                 counts["payload"] += sum(
                     b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits
                 )

@@ -14,6 +14,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.random_cases import chosen_numbers
 from opmap.faults import FAULTS
 from opmap.faults.arrays import ARRAY_FAULTS
+from opmap.faults.conditions import CONDITION_FAULTS
 from opmap.faults.conversions import CONVERSION_FAULTS
 from opmap.faults.score import score
 from opmap.operators import OPERATORS
@@ -34,7 +35,8 @@ CONTENT = "306f5ffe229f7285699a46a01c76beb75ba89156a03fdeac1bac47a21a8ea7ff"
 CHOSEN = "2ada4689794d106dc2a3877f2c4e3f874046d0eb6b05e31fabf5c5a9e4100221"
 """SHA-256 of the ids, inputs and expected outputs of the chosen random cases of `standard`."""
 
-_LATER = (*CONVERSION_FAULTS, *ARRAY_FAULTS, "limit-of-position", "index-32-bits-position", "constant-along-last")
+_LATER = (*CONVERSION_FAULTS, *ARRAY_FAULTS, *CONDITION_FAULTS)
+_LATER += ("limit-of-position", "index-32-bits-position", "constant-along-last")
 
 FIRST_FAULTS = {name: fault for name, fault in FAULTS.items() if name not in _LATER}
 """The faults whose score is kept; families that came later are left out."""

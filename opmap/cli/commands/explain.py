@@ -69,8 +69,10 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
     field = case.desc.own_spec.pseudocode.tensors.get(origin.tensor or "")
-    if origin.tensor == ZERO or field in case.desc.named_numbers:
-        value = case.desc.named_numbers.get(field or "", 0)
+    if origin.tensor == ZERO:
+        value = plain(from_bits(case.desc.output.data_type, [0])[0])
+    elif field in case.desc.named_numbers:
+        value = case.desc.named_numbers[field]
     elif field is not None and origin.address is not None:
         source = case.tensors[field]
         value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])

@@ -37,8 +37,9 @@ def _compiled_graph(device: Device, dispatchable: Dispatchable, operator: Com, f
     """Compiles a graph with one node, whose inputs and outputs are the graph's."""
     node = DML_OPERATOR_GRAPH_NODE_DESC(operator.address, None)
     nodes = (DML_GRAPH_NODE_DESC * 1)(DML_GRAPH_NODE_DESC(DML_GRAPH_NODE_TYPE_OPERATOR, addressof(node)))
-    inputs, outputs = dispatchable.tensors("input"), dispatchable.tensors("output")
-    into = [DML_INPUT_GRAPH_EDGE_DESC(i, 0, i, None) for i in range(len(inputs))]
+    given = (slot for slot, name in enumerate(dispatchable.input_slots) if name)
+    outputs = dispatchable.tensors("output")
+    into = [DML_INPUT_GRAPH_EDGE_DESC(i, 0, slot, None) for i, slot in enumerate(given)]
     out = [DML_OUTPUT_GRAPH_EDGE_DESC(0, i, i, None) for i in range(len(outputs))]
     into_edges = (DML_GRAPH_EDGE_DESC * len(into))(
         *(DML_GRAPH_EDGE_DESC(DML_GRAPH_EDGE_TYPE_INPUT, addressof(edge)) for edge in into)

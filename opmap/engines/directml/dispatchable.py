@@ -33,7 +33,10 @@ class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of tensors or numbers."""
+    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of tensors or numbers.
+
+    A tensor that is left out has no `tensors`.
+    """
 
     name: str
     kind: Kind
@@ -57,6 +60,15 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
                 if member.kind in (kind, f"{kind}s"):
                     named[member.name if member.kind == kind else f"{member.name}[{i}]"] = tensor
         return named
+
+    @property
+    def input_slots(self) -> list[str | None]:
+        """The names of the inputs as DirectML counts them: None for one that is left out."""
+        given = self.tensors("input")
+        slots = (
+            [m.name] if m.kind == "input" else [n for n in given if n.startswith(f"{m.name}[")] for m in self.members
+        )
+        return [name if name in given else None for names in slots for name in names]
 
 
 @cache
@@ -85,7 +97,7 @@ class NativeDesc:
                 if m.tensors is None and m.numbers is None
                 else self._array(m)
                 if m.tensors is None
-                else self._tensors(m.tensors)
+                else self._tensors(m.tensors, m.kind)
                 for m in dispatchable.members
             )
         )
@@ -96,11 +108,13 @@ class NativeDesc:
         """The address of the DML_OPERATOR_DESC."""
         return addressof(self.desc)
 
-    def _tensors(self, tensors: Sequence[BufferTensor]) -> int:
-        """Returns the address of an array with a DML_TENSOR_DESC for each tensor.
+    def _tensors(self, tensors: Sequence[BufferTensor], kind: Kind) -> int | None:
+        """Returns the address of an array with a DML_TENSOR_DESC for each tensor; None, a NULL pointer, without the one tensor.
 
         Empty ones follow: DirectML refuses them if a number says that there are more tensors.
         """
+        if not tensors and kind in ("input", "output"):
+            return None
         descs = [DML_TENSOR_DESC(DML_TENSOR_TYPE_BUFFER, self._buffer(tensor)) for tensor in tensors]
         array = (DML_TENSOR_DESC * (len(descs) + _SPARE))(*descs)
         self._kept.append(array)

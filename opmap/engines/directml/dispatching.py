@@ -89,7 +89,9 @@ def run(
             buffer = arena.device.resource
             commands.call("CopyBufferRegion", buffer.address, 0, arena.upload.resource.address, 0, length)
             device.transition(buffer, STATE_COPY_DEST, STATE_UNORDERED_ACCESS)
-            _Recording(device, arena, operator).record(list(inputs.values()), list(outputs.values()))
+            slots = dispatchable.input_slots  # a graph has no input that is left out
+            bound = list(inputs.values()) if graph else [inputs[name] if name else None for name in slots]
+            _Recording(device, arena, operator).record(bound, list(outputs.values()))
             device.transition(buffer, STATE_UNORDERED_ACCESS, STATE_COPY_SOURCE)
             at = 0
             for region in outputs.values():
@@ -149,7 +151,7 @@ class _Recording:
         self.device, self.arena, self.operator = device, arena, operator
         self._kept: list[object] = []
 
-    def record(self, inputs: Sequence[TensorRegion], outputs: Sequence[TensorRegion]) -> None:
+    def record(self, inputs: Sequence[TensorRegion | None], outputs: Sequence[TensorRegion]) -> None:
         """Records both. Raises BindingRefused if DirectML refuses a binding."""
         device, initializer = self.device, self.device.initializer
         initializer.call("Reset", 1, (ctypes.c_void_p * 1)(self.operator.address))
@@ -165,8 +167,9 @@ class _Recording:
             self.arena.persistent.reserve(persistent)
 
         table = self._table(0, initializer, 0, first.RequiredDescriptorCount)
-        if any(region.owned for region in inputs):
-            table.call("BindInputs", 1, byref(self._array([r if r.owned else None for r in inputs])))
+        owned = [region if region and region.owned else None for region in inputs]
+        if any(owned):
+            table.call("BindInputs", 1, byref(self._array(owned)))
         if first.TemporaryResourceSize:
             table.call("BindTemporaryResource", self._whole(self.arena.temporary.resource, temporary))
         if persistent:
@@ -175,7 +178,8 @@ class _Recording:
         device.wait_for_writes()
 
         table = self._table(1, self.operator, first.RequiredDescriptorCount, main.RequiredDescriptorCount)
-        table.call("BindInputs", len(inputs), self._each([None if r.owned else r for r in inputs]))
+        at_execution = [None if own else region for own, region in zip(owned, inputs, strict=True)]
+        table.call("BindInputs", len(inputs), self._each(at_execution))
         table.call("BindOutputs", len(outputs), self._each(outputs))
         if main.TemporaryResourceSize:
             table.call("BindTemporaryResource", self._whole(self.arena.temporary.resource, temporary))

@@ -112,8 +112,8 @@ def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None
     operator = OPERATORS[OPERATOR_NODES[node.op_type]]
     spec, further = operator.descriptor.spec(), operator.constant_inputs
     tensors, _ = _inputs(node)
-    counts = spec.with_counts({name: max(len(tensors), len(node.output)) for name in spec.arrays})
-    inputs, outputs = len(counts.field_names("input")), len(counts.field_names("output"))
+    inputs = len(spec.tensor_fields("input", len(tensors)))
+    outputs = len(spec.tensor_fields("output", len(node.output)))
     known = (a for a in node.attribute if _is_number(a) or _is_default(node.op_type, a) or _expressed(operator, a))
     taken = {a.name for a in known if not a.ref_attr_name}
     wrong = [a.name for a in node.attribute if a.name not in taken]

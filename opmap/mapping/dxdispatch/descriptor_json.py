@@ -33,6 +33,8 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
     """
     members: dict[str, Any] = {}
     for field in cls.spec().fields:
+        if field.optional and fields.optional_member(field.name) is None:
+            continue
         value = fields.member(field.name)
         if field.is_tensor and field.is_array:
             value.check_count(MAX_TENSORS, "tensors")
@@ -112,8 +114,9 @@ class DescJson(TypedDict):
 
 
 def desc_json(desc: OperatorDesc) -> DescJson:
-    """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
-    fields = {name: _member_json(getattr(desc, attribute)) for name, attribute in desc.members().items()}
+    """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`. A tensor that it lacks is left out."""
+    members = {name: getattr(desc, attribute) for name, attribute in desc.members().items()}
+    fields = {name: _member_json(member) for name, member in members.items() if member is not None}
     fields |= {n: number for n, number in desc.named_numbers.items() if isinstance(number, str) or n in desc.scalars}
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 

@@ -184,6 +184,9 @@ def _bound(bindings: JsonObject, desc: OperatorDesc, field: str) -> dict[str, Js
     """Returns the bindings of a field's tensors, by their names; none of a number. Those of an array are an array."""
     names = [name for name in desc.tensors if field in (name, array_of(name))]
     if not names:
+        surplus = bindings.optional_member(field) if desc.spec().field(field).optional else None
+        if surplus:
+            raise InputError(f"must be left out: the descriptor has no {field}", path=surplus.path)
         return {}
     value = bindings.member(field)
     if field not in desc.spec().arrays:

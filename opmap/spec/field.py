@@ -1,0 +1,68 @@
+"""The fields of an operator's struct."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from ..pseudocode import parse_formula
+from ..pseudocode.tree import FormulaStatement
+
+FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": (0, 2**64 - 1)}
+"""Kind of a number -> the least and the highest value that its type holds."""
+
+
+class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
+
+    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
+    is the bit pattern of one element; `typed_by` is the field that gives its data type.
+    `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
+    random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
+    lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
+    `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An `optional` tensor may be left out: it is None, and rules that name it do not apply.
+    """
+
+    name: str
+    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
+    short: str = ""
+    enumeration: str = ""
+    names: tuple[str, ...] = ()
+    typed_by: str = ""
+    unused_draws: int = 0
+    values: str = ""
+    elements: int = 0
+    usual: int | None = None
+    optional: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the field is a tensor, or an array of tensors."""
+        return self.kind.startswith(("input", "output"))
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the field is an array of numbers or of tensors."""
+        return self.kind.endswith("s")
+
+    @cached_property
+    def value_formula(self) -> tuple[FormulaStatement, ...]:
+        """The formula of `values`, parsed: it assigns `values`."""
+        return parse_formula(f"values = {self.values}")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the highest value of the field, or of each number of an array."""
+        if self.names:
+            return 0, len(self.names) - 1
+        return FIELD_LIMITS[self.kind.removesuffix("s")]
+
+    def number(self, name: str) -> int:
+        """Returns the number of an enumeration's name, which may have the prefix. Raises ValueError if there is no such name."""
+        return self.names.index(name.removeprefix(f"{self.enumeration}_"))
+
+    def shown(self, number: object) -> object:
+        """Returns the name of an enumeration's number; any other value as it is."""
+        return self.names[number] if self.names and isinstance(number, int) and number < len(self.names) else number
