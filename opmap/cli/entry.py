@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import importlib
 import io
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 
 from ..engines.machine.garbage import collect_less_often
 from ..errors import OpmapError
 from ..evidence.terminal import abandon_stdout, open_closed_streams, print_error
 from .parser import parser
+from .start import handle_signals, interrupt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,31 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def run() -> int:
         words = sys.argv[1:] if arguments is None else arguments
         options = parser(whole="--help-all" in words).parse_args(arguments)
-        return int(importlib.import_module(f"{__package__}.commands.{options.command}").run(options))
+        command = importlib.import_module(f"{__package__}.commands.{options.command}")
+        if arguments is None:
+            handle_signals(interrupt)
+        return int(command.run(options))
 
     if arguments is None:
         collect_less_often()
-        for number in map(signal.Signals, filter(None, (getattr(signal, name, None) for name in _ENDING))):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, _interrupt)
     return exit_code(run)
-
-
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""The signals that end a run as Ctrl-C does: what is known so far is told, and temporary folders are removed."""
-
-_NATIVE = ("numpy", "onnx", "onnxruntime")
-"""Packages that crash if an exception ends their import."""
-
-
-def _interrupt(number: int, frame: object) -> None:
-    """Raises KeyboardInterrupt; while a package of _NATIVE is imported, a little later."""
-    specs = (getattr(sys.modules.get(name), "__spec__", None) for name in _NATIVE)
-    if not any(getattr(spec, "_initializing", False) for spec in specs):
-        raise KeyboardInterrupt
-    again = threading.Timer(0.05, signal.raise_signal, (number,))
-    again.daemon = True
-    again.start()
 
 
 def exit_code(run: Callable[[], int]) -> int:

@@ -184,6 +184,40 @@ class TestSignals:
         assert (130, True) == (code, "interrupted" in text), text
         assert not {"raised", "Traceback"} & {*text.split()}, text
 
+    @posix
+    def test_while_a_class_is_made(self, tmp_path):
+        """Python 3.11 makes a RuntimeError of an exception there."""
+        program = """
+import functools, os, signal
+
+def interrupts(self, owner, name, really=functools.cached_property.__set_name__):
+    functools.cached_property.__set_name__ = really
+    os.kill(os.getpid(), signal.SIGINT)
+    really(self, owner, name)
+
+functools.cached_property.__set_name__ = interrupts
+from opmap.cli import main
+exit(main())
+"""
+        code, text = ended(started(tmp_path, "validate", "--provider", "cpu", program=program))
+        assert (130, "opmap: interrupted\n") == (code, text)
+
+    @posix
+    @pytest.mark.slow
+    @pytest.mark.parametrize("provider", ["cpu", "mine:Backend"])
+    def test_at_any_time(self, tmp_path, provider):
+        """From the first moment at which opmap runs at all. What Python does before that is not opmap's."""
+        (tmp_path / "mine.py").write_text(BACKEND.format(body=""))
+        program = f"print(flush=True); {PROGRAM}"
+        for moment in range(20):
+            process = started(tmp_path, "validate", "--provider", provider, program=program)
+            process.stdout.readline()
+            time.sleep(0.05 + moment / 10)
+            process.send_signal(signal.SIGINT)
+            code, text = ended(process)
+            assert (130, True, False) == (code, "interrupted" in text, "Traceback" in text), (moment, text)
+        assert [] == list((tmp_path / "temporary").iterdir())
+
     def interrupted(self, folder, name):
         """Starts opmap, which gets Ctrl-C as it imports a module; `raised` is printed if that ends the import."""
         program = f"""
