@@ -217,8 +217,10 @@ def nearest_ids(id: str) -> list[str]:
     """Returns the ids that are most like an unknown one: those of the tier `standard`, also in variants, or of probes."""
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
+    base, slash, _ = id.rpartition("/")
+    if not slash:  # no id is like that, but names of files are; to list the tier takes seconds
+        return []
     case_ids = [*_standard_ids(tuple(OPERATORS))]
-    base, _, _ = id.rpartition("/")
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
     similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)

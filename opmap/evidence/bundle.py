@@ -32,7 +32,7 @@ from .json_files import decode
 from .junit import junit
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary, summary
-from .written_bundle import WrittenBundle, read_results
+from .written_bundle import WrittenBundle, read_bundle
 
 
 class _Named(msgspec.Struct):
@@ -74,7 +74,7 @@ class Bundle:
         self._seconds: dict[str, float] = {}
         self.completed = False
         try:
-            earlier = read_results(self.folder) if resume else None
+            earlier = read_bundle(self.folder) if resume else None
             if earlier:
                 self._continue(earlier, frozenset(ids), whole)
             for name in (*REPORTS, TIMES, HTML):

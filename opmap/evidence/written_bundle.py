@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -113,8 +113,8 @@ class WrittenBundle:
         return InputError(message, file=str(self.folder / RECORDS))
 
 
-def read_results(folder: str | os.PathLike[str]) -> WrittenBundle:
-    """Returns the results of the bundle in a folder, without what was found out about them. Its records are read later.
+def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
+    """Returns the bundle in a folder. Its records are read later.
 
     Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
     """
@@ -127,17 +127,11 @@ def read_results(folder: str | os.PathLike[str]) -> WrittenBundle:
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
     times = _document(path / TIMES, TimesDocument).seconds if (path / TIMES).exists() else {}
-    return WrittenBundle(path, run, None, times)
-
-
-def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
-    """Returns the bundle in a folder. Its records are read later. Raises InputError as `read_results` does."""
-    path, results = Path(folder), read_results(folder)
     diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if (path / DIAGNOSIS).exists() else None
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     survey = _document(path / SURVEY, SurveyDocument) if (path / SURVEY).exists() else None
-    return replace(results, diagnosis=diagnosis, survey=survey)
+    return WrittenBundle(path, run, diagnosis, times, survey)
 
 
 def read_diagnosis(file: str) -> DiagnosisDocument:

@@ -137,6 +137,19 @@ class TestResume:
         monkeypatch.undo()
         assert RECORDS == resume(tmp_path).done
 
+    @pytest.mark.parametrize("name", ["survey.json", "diagnosis.json", "times.json"])
+    def test_bad_file(self, name, tmp_path):
+        """A spoilt file beside the records is refused; nothing is touched, also not the report."""
+        interrupted(tmp_path)
+        (tmp_path / name).write_bytes(b"x")
+        (tmp_path / "report.html").write_bytes(b"x")
+        before = content(tmp_path)
+
+        with pytest.raises(InputError, match=f"{name}: JSON is malformed"):
+            resume(tmp_path)
+
+        assert before == content(tmp_path)
+
     @pytest.mark.parametrize(
         "line, message",
         [

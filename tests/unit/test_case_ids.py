@@ -178,6 +178,12 @@ class TestUnknown:
         assert str(caught.value).startswith(f"must be the id of a case, got {id!r} (the nearest: {nearest}")
         assert str(caught.value).count(", ") <= 3
 
+    def test_name_of_a_file(self, monkeypatch):
+        """A name without a slash is like no id: no tier is listed for it, which would take seconds."""
+        monkeypatch.setattr(selection, "_standard_ids", None)
+        with pytest.raises(InputError, match="got 'dispatch' \\(opmap catalog --list prints ids\\)"):
+            find_case("dispatch")
+
     def test_no_long_id_is_compared(self, monkeypatch):
         """An id longer than MAX_GLOB is refused before anything is built."""
         monkeypatch.setattr(selection, "catalogue", None)

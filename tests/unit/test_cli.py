@@ -157,6 +157,7 @@ class TestUsage:
         """bash completes commands, options, values and folders with the script; other shells get one too."""
         assert main(["completion", "bash"]) == 0
         (tmp_path / "results").mkdir()
+        (tmp_path / "results.json").touch()
         (tmp_path / "script").write_text(capsys.readouterr().out)
 
         def completed(*words):

@@ -58,8 +58,11 @@ class TestPass:
             record.message,
         )
 
-    def test_ort_format(self):
-        """A model in ONNX Runtime's own format may leave another provider nothing to run: that is no fallback."""
+    def test_ort_format(self, monkeypatch):
+        """A model in ONNX Runtime's own format may leave another provider nothing to run: that is no fallback.
+
+        The CPU EP and the DirectML EP run such models.
+        """
         provider = SessionProvider("CPUExecutionProvider")
         opened = OpenProvider("OtherExecutionProvider", None, None, provider)
         case = dataclasses.replace(gather(), variant="ort-format")
@@ -67,6 +70,8 @@ class TestPass:
         assert ("unsupported", False) == (record.verdict, record.proven)
         assert "own format does not reach OtherExecutionProvider" in record.message
         assert "fallback" == Judge(opened)(gather()).verdict
+        monkeypatch.setattr("opmap.judge.record.PlacementRecord.shown", False)
+        assert "fallback" == Judge(CPU)(case).verdict
 
     def test_big_endian_and_strided_answers(self):
         """Byte order and strides of the returned array do not matter, nor does a tuple in place of a list."""

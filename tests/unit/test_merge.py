@@ -13,8 +13,9 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.errors import InputError
+from opmap.evidence import failure_folders, json_files
 from opmap.evidence.written_bundle import read_bundle
-from opmap.limits import MAX_FILE_BYTES, MAX_JSON_VALUES, MAX_RECORD_BYTES
+from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 
@@ -93,22 +94,35 @@ class TestMerge:
         assert "5 failed" == out.splitlines()[-1]
 
     @pytest.mark.parametrize("command", ["merge", "export"])
-    def test_huge_files(self, command, bundles, capsys):
-        """A file that takes no room on the disk, but much memory, is left out, and named; a document with too many values is refused."""
-        folder = next(path for path in (bundles / "one" / "failures").iterdir())
-        for number in range(3):
-            with open(folder / f"before_{number}.onnx", "wb") as file:
-                file.truncate(MAX_FILE_BYTES)
-        target = ["two"] if command == "merge" else ["--redact"]
+    @pytest.mark.parametrize("limit", ["MAX_FAILURE_BYTES", "MAX_FAILURES_BYTES"])
+    def test_large_folders(self, command, limit, bundles, monkeypatch, capsys):
+        """A folder of a failure that is too large, alone or with those before it, is left out, and named."""
+        folders = sorted((bundles / "whole" / "failures").iterdir())
+        assert 2 <= len(folders)
+        with open(folders[1] / "before_1.onnx", "wb") as file:
+            file.truncate(2**20)  # takes no room on the disk
+        small = sum(path.stat().st_size for path in folders[0].rglob("*"))
+        monkeypatch.setattr(failure_folders, limit, 2**20 + (small if limit == "MAX_FAILURES_BYTES" else 0))
+        target = ["cpu"] if command == "merge" else ["--redact"]
 
-        main([command, "one", *target, "-o", "new"])
+        main([command, "whole", *target, "-o", "new"])
 
         out, err = capsys.readouterr()
-        assert folder.name in out + err and "left out" in out + err
-        assert not (bundles / "new" / "failures" / folder.name).exists()
-        write_run(bundles / "one", problems=["a"] * (MAX_JSON_VALUES + 1))
-        assert 2 == main([command, "one", *target, "-o", "other"])
-        assert f"must have at most {MAX_JSON_VALUES} values" in capsys.readouterr().err
+        assert folders[1].name in out + err and "left out" in out + err
+        assert not (bundles / "new" / "failures" / folders[1].name).exists()
+        assert (bundles / "new" / "failures" / folders[0].name).exists()
+
+    @pytest.mark.parametrize("command", [["merge", "two"], ["export", "--redact"], ["diff", "two"], ["report"]])
+    def test_many_values(self, command, bundles, monkeypatch, capsys):
+        """A document with too many values is refused in one line."""
+        monkeypatch.setattr(json_files, "MAX_JSON_VALUES", 10_000)
+        write_run(bundles / "one", problems=["a"] * 10_001)
+        output = ["-o", "other"] if command[0] in ("merge", "export") else []
+
+        assert 2 == main([command[0], "one", *command[1:], *output])
+
+        assert "one/run.json: must have at most 10000 values" in (err := capsys.readouterr().err)
+        assert 1 == err.count("\n") and not (bundles / "other").exists()
 
     @pytest.mark.slow
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
@@ -221,6 +235,15 @@ class TestProblems:
         assert [line] == run_of(bundles / "new")["problems"]
         assert line in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
         assert line in (bundles / "new" / "junit.xml").read_text(encoding="utf-8")
+
+    def test_last_line(self, bundles, capsys):
+        """The last line says why the exit code of green bundles is 1."""
+        write_run(bundles / "cpu", selection=run_of(bundles / "cpu")["selection"] | {"shard": "1/2"})
+        capsys.readouterr()
+
+        assert 1 == main(["merge", "cpu", "-o", "new"])
+
+        assert "red: 5 passed; see the problems above" == capsys.readouterr().out.splitlines()[-1]
 
     def test_doubled(self, merge, bundles):
         """A case in two bundles of one place is there once; the line says from where."""

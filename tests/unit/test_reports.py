@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import xml.etree.ElementTree as ET
@@ -14,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from opmap.cases.selection import find_case
 from opmap.cli import main
+from opmap.cli.parser import COMMANDS
 from opmap.errors import ProviderError
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.documents import FILES, RunDocument, Totals
@@ -25,6 +27,7 @@ from opmap.evidence.reproducers.model_folders import write_files
 from opmap.evidence.schemas import DOCUMENTS, json_schema
 from opmap.evidence.summary import STEP_SUMMARY, summary
 from opmap.judge.record import Record
+from opmap.manual import read_page
 from opmap.vocabulary import Stage, Verdict
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
@@ -60,6 +63,12 @@ class TestFiles:
         folders = {"failures"} if name == "red" else set()
         assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in (runs / name).iterdir()}
         check_bundle(runs / name)
+
+    def test_names(self):
+        """The help of `opmap schema`, and the manual, name each document."""
+        manual = re.search(r"`opmap schema NAME`.*?\n\n", read_page("results"), re.DOTALL)[0]
+        for text in (COMMANDS["schema"].options["name"].help, manual.replace("`", "")):
+            assert [] == [name for name in DOCUMENTS if not re.search(rf"(^|[ ,]){name}( |,|$)", text)]
 
     @pytest.mark.parametrize("name", DOCUMENTS)
     def test_schema_refuses(self, name):

@@ -141,6 +141,7 @@ class Claims(Backend):
 def factory(): raise Loose("no device")
 def zero(): raise SystemExit(0)
 def leaves(): os._exit(0)
+def sleeps(): time.sleep(60)
 '''
 
 CASE = "gather/example.1"
@@ -383,6 +384,12 @@ class TestOpening:
     def test_ends_the_process(self):
         with pytest.raises(ProviderMissing, match="ended with exit code 0x0"):
             open_provider("hostile_backends:leaves")
+
+    def test_limit_of_the_start(self, opmap):
+        """Import and factory have a limit of their own."""
+        words = ("--start-timeout", "0.7", "--timeout-per-case", "60")
+        out, _ = opmap("validate", "--provider", "hostile_backends:sleeps", *SELECT, *words, code=0)
+        assert "not run: the worker process does not start: no answer within 0.7 s" in out
 
     def test_long_name(self):
         opened = open_provider("hostile_backends:LongName")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 
 from opmap.cli import main
+from opmap.evidence.tables import print_verdict
+from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
 
@@ -38,6 +42,16 @@ class TestValidate:
         last = capsys.readouterr().out.splitlines()[-1]
         assert last.startswith(line) and last.endswith(" s")
 
+    @pytest.mark.parametrize("code, colour", [(0, "\x1b[1;32m"), (1, "\x1b[1;31m")])
+    def test_last_line_has_a_colour(self, code, colour):
+        """It is green or red in a terminal, and plain elsewhere."""
+        shown = []
+        for terminal in ({"force_terminal": True, "color_system": "standard"}, {"force_terminal": False}):
+            console = Console(file=io.StringIO(), **terminal)
+            print_verdict(console, {Verdict.PASS: 7}, code, 1.0)
+            shown.append(console.file.getvalue())
+        assert shown[0].startswith(colour) and "\x1b" not in shown[1]
+
     def test_last_line_says_why(self, capsys):
         """A run that is red although no case failed says why."""
         main(["validate", "--provider", "NowhereExecutionProvider", "--require-provider", "--case", "gather/example.1"])
@@ -64,3 +78,4 @@ class TestValidate:
         assert code == 130
         assert "4 of 4 cases proven" in out
         assert "interrupted" in out
+        assert out.splitlines()[-1].startswith("interrupted: 4 passed in ")

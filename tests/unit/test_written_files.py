@@ -212,6 +212,20 @@ class TestForeignFiles:
         assert reader.communicate(timeout=60)[0].startswith(b"<!doctype html>")
         assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is POSIX's")
+    @pytest.mark.parametrize("output", ["pipe.onnx", "folder"])
+    def test_not_replaced(self, output, place, capsys):
+        """What is written as a whole replaces no pipe, and no device, which would end it for all programs."""
+        pipe = Path("folder", "model.onnx") if output == "folder" else Path(output)
+        pipe.parent.mkdir(exist_ok=True)
+        os.mkfifo(pipe)
+        capsys.readouterr()
+
+        assert 2 == main(["map", "d.json", "-o", output])
+
+        assert f"opmap: {pipe}: must be a file, got a device or a pipe\n" == capsys.readouterr().err
+        assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+
     @pytest.mark.skipif(sys.platform == "win32", reason="a device of POSIX")
     @pytest.mark.parametrize("command", ["report b -o /dev/stdout", "docs page.md --html -o /dev/stdout"])
     def test_stdout(self, command, place):

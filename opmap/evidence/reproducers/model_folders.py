@@ -21,7 +21,7 @@ from ...cases.catalogue import catalogue, generated, model_index_forms
 from ...cases.covering_arrays import model_descriptor
 from ...cases.variants import VARIANTS, Formed
 from ...errors import InputError, MappingError, shown
-from ...files import TEMPORARY, read_bytes, replace
+from ...files import TEMPORARY, is_stream, read_bytes, replace
 from ...judge.compare import undefined
 from ...mapping import MappedModel, map_descriptor
 from ...operators import OPERATORS
@@ -70,6 +70,8 @@ def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> N
     First all are written into a temporary folder: if one cannot be written, nothing is changed. Raises InputError if a
     file cannot be written.
     """
+    if stream := next((path for name in files if is_stream(path := Path(folder, name))), None):
+        raise InputError("must be a file, got a device or a pipe", file=str(stream))
     with _staged(Path(folder), files) as stage:
         _move(stage, Path(folder))
 
