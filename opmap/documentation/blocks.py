@@ -76,11 +76,14 @@ def _is_underlined(lines: Sequence[str]) -> bool:
 # --- text without marks: paragraphs and unfenced code --------------------------------------------------------------
 
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
-_ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
+_ITEM = re.compile(r"^\s*(?:[*+•-](?!\s\d+[\])])|\d{1,3}[.)])\s")
+"""An item of a list, but not the end of an interval: `- 1]`."""
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
 _COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
 _ENTRY = re.compile(
-    r"\s*([A-Za-z_][\w.]*)\s*(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|none\s*$))", re.ASCII
+    r"\s*([A-Za-z_][\w.]*(?:\[\d+\])?)\s*"
+    r"(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|none\s*$))",
+    re.ASCII,
 )
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)
 _EACH, _END_OF_EACH = re.compile(r"\s*for each coordinate in \w+\s*$", re.ASCII), re.compile(r"\s*endfor\s*$")

@@ -7,7 +7,7 @@ of the operator and has no line. So nothing is found wrong with text that the pa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, zip_longest
 from typing import Literal, TypeVar
@@ -161,6 +161,7 @@ class _Reader:
         for block, next_block in zip_longest(blocks, blocks[1:]):
             self.following = next_block.text if next_block and next_block.kind == "text" else ""
             self._read(block)
+        self.examples += self._printed_examples(blocks)
         self.unreadable += self.tables.findings
         self.spec = self._spec()
 
@@ -332,6 +333,23 @@ class _Reader:
         if typed:
             self.section, self.title = None, None
 
+    def _printed_examples(self, blocks: Sequence[Block]) -> Iterator[SpecExample]:
+        """Gives the examples in no notation of examples, of which the page has the same lines as the shipped spec."""
+        lines = [
+            (number, text.strip())
+            for block in blocks
+            if block.kind in ("code", "text")
+            for number, text in enumerate(block.text.split("\n"), block.line)
+            if text.strip()
+        ]
+        read = [_filled(example.text) for example in self.examples]
+        for example in (e for e in self.shipped.examples if parsed(e.text) is None):
+            printed = _filled(example.text)
+            for at in range(len(lines) if printed not in read else 0):
+                if [text for _, text in lines[at : at + len(printed)]] == printed:
+                    yield msgspec.structs.replace(example, line=lines[at][0])
+                    break
+
     def _only_inputs(self, example: Example) -> bool:
         """Returns whether an example lacks the outputs, and a number if it has any numbers."""
         outputs = {*self.shipped.field_names("output")}
@@ -407,6 +425,11 @@ class _Reader:
             "incomplete": tuple(sorted(self.tables.incomplete)),
         }
         return PageSpec(**facts)
+
+
+def _filled(text: str) -> list[str]:
+    """Returns the lines that are not blank, without the spaces around them."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def _behind(shared: Block, block: Block) -> Block:

@@ -213,7 +213,7 @@ _DASHES = "\\u2212\\u2013"
 """The minus sign and the en dash, escaped for a regular expression: pages use them for a hyphen-minus."""
 
 _INTERVAL = re.compile(
-    r"\[\s{0,2}([A-Za-z0-9_.+ -]{1,80}?)\s{0,2},\s{0,2}([A-Za-z0-9_.+ -]{1,120}?)\s{0,2}(\)|\](?!\())"
+    r"\[\s{0,2}([A-Za-z0-9_.+ -]{1,80}?)\s{0,2},\s{0,2}([A-Za-z0-9_.+\s-]{1,120}?)\s{0,2}(\)|\](?!\())"
 )
 _BOUND = re.compile(
     r"\b(?:cannot|can't|can not|must not|may not|mustn't)\s+exceed\s+"

@@ -32,6 +32,10 @@ ENGLISH = {
     "padding1": "PADDING1",
     "fill_value_constant": "FILL_VALUE_CONSTANT",
     "diagonal_matrix1": "DIAGONAL_MATRIX1",
+    "split": "SPLIT",
+    "join": "JOIN",
+    "one_hot": "ONE_HOT",
+    "element_wise_if": "ELEMENT_WISE_IF",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

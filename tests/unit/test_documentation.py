@@ -74,6 +74,8 @@ class TestThePages:
                 "reverse_subsequences.en-US.md",
             ),
             ([(129, "DIAGONAL_MATRIX1.E1")], "diagonal_matrix1.en-US.md"),
+            ([(50, "ELEMENT_WISE_IF.E1")], "element_wise_if.en-US.md"),
+            *(([], f"{name}.en-US.md") for name in ("split", "join", "one_hot", "depth_to_space1", "padding1")),
         ],
     )
     def test_errata(self, expected, name):
@@ -95,6 +97,10 @@ class TestThePages:
             "space_to_depth1": "C1 C2",
             "padding1": "C1 C2 C3 C4 C5 C7",
             "diagonal_matrix1": "C3",
+            "split": "F1 C1 C4 C5",
+            "join": "F1 C1 C4 C5",
+            "one_hot": "F1 C4 C5",
+            "element_wise_if": "C1 C2 C3 C6 C7 C8",
         }.get(name.split(".")[0])
         if unread:
             operator = ENGLISH[name.split(".")[0]]
@@ -155,6 +161,16 @@ CORRECTIONS = {
             "Value: 7\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",
             "Value: 1\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",
         )
+    ],
+    **dict.fromkeys(("split", "join", "one_hot"), ()),
+    "element_wise_if": [
+        (
+            "    [[1, 0], [1, 1]] // Cond",
+            "```\n\n```\nConditionTensor: (Sizes:{2,2}, DataType:UINT8)\n[[1, 0], [1, 1]] // Cond",
+        ),
+        ("    [[1, 2], [3, 4]] //", "ATensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[1, 2], [3, 4]] //"),
+        ("    [[9, 8], [7, 6]] //", "BTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[9, 8], [7, 6]] //"),
+        ("    [[1, 8], [3, 4]] //", "OutputTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[1, 8], [3, 4]] //"),
     ],
     "space_to_depth1": [
         (
