@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from opmap.engines import temporary
-from opmap.engines.child import processes_with
+from opmap.engines.child import Child, processes_with
 from opmap.engines.telemetry import switch_off
 
 pytestmark = pytest.mark.platform
@@ -145,6 +147,22 @@ class TestProcesses:
         assert code == bool(body), text
         assert not alive(word)
         assert [] == list((tmp_path / "temporary").iterdir())
+
+
+    def test_ended_with_the_child(self):
+        """The process that a child started is gone with it, also on Windows, where a job holds both."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            connect = f"import socket, time; s = socket.create_connection({server.getsockname()}); time.sleep(60)"
+            start = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {connect!r}]); time.sleep(60)"
+            child = Child([sys.executable, "-c", start], native=True)
+            try:
+                server.settimeout(60)
+                connection, _ = server.accept()
+            finally:
+                child.kill()
+            connection.settimeout(20)
+            with connection, suppress(ConnectionResetError):
+                assert b"" == connection.recv(1)
 
 
 class TestSignals:
