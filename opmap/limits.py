@@ -52,6 +52,9 @@ MAX_SIZES = 64
 """The most sizes, strides and flags of a tensor desc in a JSON file, and the most sizes of an array in a frame. A valid
 tensor has at most 8 dimensions."""
 
+MAX_DIMENSIONS = 32
+"""The most sizes of an output in a results bundle: NumPy 1 makes no array of more."""
+
 MAX_ELEMENTS = 2**24
 """The largest number of elements of a tensor that a JSON file describes, its output included."""
 

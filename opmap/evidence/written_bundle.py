@@ -17,7 +17,7 @@ import msgspec
 
 from ..errors import InputError, shown
 from ..judge.record import Record, TensorRecord, shortened
-from ..limits import MAX_GLOB, MAX_RECORDS
+from ..limits import MAX_DIMENSIONS, MAX_GLOB, MAX_RECORDS
 from ..tensors import DataType
 from .documents import (
     DIAGNOSIS,
@@ -169,6 +169,9 @@ def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
             f"must be of a data type of DirectML, got {shown(tensor.DataType)}", path=place, file=str(file)
         )
     width = types[tensor.DataType].size * 2
+    if len(tensor.Sizes) > MAX_DIMENSIONS or min(tensor.Sizes, default=0) < 0:
+        message = f"must be of at most {MAX_DIMENSIONS} sizes, none below 0, got {shown(tensor.Sizes)}"
+        raise InputError(message, path=place, file=str(file))
     if prod(tensor.Sizes) != len(tensor.Bits):
         message = f"must have as many elements as its sizes say, got {len(tensor.Bits)}"
         raise InputError(message, path=place, file=str(file))

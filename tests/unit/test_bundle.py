@@ -178,7 +178,10 @@ class TestResume:
         assert "results.jsonl" in str(error.value) and "\n" not in str(error.value)
         assert before == content(tmp_path)
 
-    @pytest.mark.parametrize("type, sizes", [("FLOAT8", [1]), ("INT8", [-1]), ("INT8", [2]), ("INT16", [1])])
+    @pytest.mark.parametrize(
+        "type, sizes",
+        [("FLOAT8", [1]), ("INT8", [-1]), ("INT8", [-1, -1]), ("INT8", [1] * 33), ("INT8", [2]), ("INT16", [1])],
+    )
     def test_impossible_output(self, type, sizes, tmp_path):
         """A record whose output is no tensor is refused, as the report refuses it."""
         output = TensorRecord(type, sizes, [0], ["00"])

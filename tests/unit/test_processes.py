@@ -17,6 +17,8 @@ import pytest
 
 from opmap.engines import temporary
 from opmap.engines.child import Child, processes_with
+from opmap.engines.machine.environment import collect
+from opmap.engines.sessions import SessionProvider
 from opmap.engines.telemetry import switch_off
 
 pytestmark = pytest.mark.platform
@@ -101,6 +103,15 @@ class TestNetwork:
         switch_off(SimpleNamespace(disable_telemetry_events=lambda: told.append(True)))
         assert [True] == told
 
+    def test_an_imported_one_is_told(self, monkeypatch):
+        """Whatever in opmap uses ONNX Runtime first says it to one that was imported before."""
+        told = []
+        for user in ("sessions", "machine.environment"):
+            monkeypatch.setattr(f"opmap.engines.{user}.switch_off", told.append)
+        SessionProvider("CPUExecutionProvider")
+        collect()
+        assert "onnxruntime" == told[0].__name__ and 2 <= len(told)
+
 
 class TestCurrentFolder:
     """A provider's module may come from the current folder, and nothing that opmap itself imports."""
@@ -148,12 +159,13 @@ class TestProcesses:
         assert not alive(word)
         assert [] == list((tmp_path / "temporary").iterdir())
 
-
     def test_ended_with_the_child(self):
         """The process that a child started is gone with it, also on Windows, where a job holds both."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             connect = f"import socket, time; s = socket.create_connection({server.getsockname()}); time.sleep(60)"
-            start = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {connect!r}]); time.sleep(60)"
+            start = (
+                f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {connect!r}]); time.sleep(60)"
+            )
             child = Child([sys.executable, "-c", start], native=True)
             try:
                 server.settimeout(60)
