@@ -16,6 +16,7 @@ from ..tensors import DataType, Tensor
 from ..vocabulary import Tier
 from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
+from .globs import may_match
 from .in_variants import accepts, in_variants, split_id
 from .layouts import LAYOUTS, in_layout, layout_of, split_layout
 from .parameters import (
@@ -46,7 +47,12 @@ their tensors."""
 
 
 def catalogue(
-    tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True, layouts: bool = False
+    tier: Tier,
+    ids: Iterable[str] | None = None,
+    *,
+    globs: Sequence[str] = (),
+    variants: bool = True,
+    layouts: bool = False,
 ) -> Iterator[Case]:
     """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
@@ -56,7 +62,8 @@ def catalogue(
     `full`: every possible triple; the large classes; every valid descriptor of the small scope (the spec says which) in each data
     width; more chosen random cases.
 
-    With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
+    With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built. With
+    `globs`, operators whose ids match none of them are left out; some of the cases that are given may match none.
     Without `variants`, cases that repeat another case in a variant are left out. With `layouts`, a case may be followed
     by the same case in a layout. Only DirectML itself runs layouts.
     """
@@ -64,12 +71,13 @@ def catalogue(
         yield from _with_ids(tier, set(ids))
         return
     seen_ids: set[str] = set()
-    pools: dict[str, list[Case]] = {name: [] for name in OPERATORS}
+    operators = [o for o in OPERATORS.values() if not globs or any(may_match(g, f"{o.name.lower()}/") for g in globs)]
+    pools: dict[str, list[Case]] = {operator.name: [] for operator in operators}
     parts = _PARTS[tier]
     with_variants = [number for number, part in enumerate(parts) if variants and part in _VARIANTS_AFTER]
     for number, part in enumerate(parts):
         pooled = number <= max(with_variants, default=-1)
-        for operator in OPERATORS.values():
+        for operator in operators:
             for case in part(operator, None):
                 if case.id not in seen_ids:
                     seen_ids.add(case.id)
@@ -85,8 +93,8 @@ def catalogue(
                     if layout is not None and (laid_out := in_layout(case, layout)) is not None:
                         yield laid_out
         if number in with_variants:
-            for name in OPERATORS:
-                for case in in_variants(pools[name], _VARIANTS_AFTER[part]):
+            for pool in pools.values():
+                for case in in_variants(pool, _VARIANTS_AFTER[part]):
                     if case.id not in seen_ids:
                         seen_ids.add(case.id)
                         yield case

@@ -22,6 +22,12 @@ def check_globs(globs: Collection[str]) -> None:
             raise InputError(f"must be a glob of at most {MAX_GLOB} characters, got {len(glob)}")
 
 
+def may_match(glob: str, beginning: str) -> bool:
+    """Returns whether a glob can match a text that begins so. The glob's own beginning, up to its first mark, decides."""
+    own = re.split(r"[*?[]", glob, maxsplit=1)[0]
+    return own.startswith(beginning) or beginning.startswith(own)
+
+
 def matcher(globs: Collection[str]) -> Callable[[str], bool]:
     """Returns a function that says whether a text matches one of the globs. Without globs, each text matches."""
     patterns = [re.compile(translate(glob)) for glob in globs]

@@ -65,7 +65,8 @@ class Selection:
             advance()
             return case
 
-        cases = map(advancing, catalogue(self.tier, variants=self.variants, layouts=self.layouts))
+        listed = catalogue(self.tier, globs=self.globs, variants=self.variants, layouts=self.layouts)
+        cases = map(advancing, listed)
         return select(cases, globs=self.globs, shard=self.shard)
 
     @property

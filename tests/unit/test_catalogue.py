@@ -7,7 +7,7 @@ from math import prod
 
 import pytest
 from described import described
-from tiers import own_cases
+from tiers import all_cases, own_cases
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
@@ -335,6 +335,23 @@ class TestPatterns:
 
 class TestSelection:
     """Cases are selected by glob and by shard."""
+
+    @pytest.mark.parametrize(
+        ("globs", "operators"),
+        [
+            (["gather/*"], {"GATHER"}),
+            (["split/*/eager"], {"SPLIT"}),
+            (["probe/x", "pad*"], {"PADDING1"}),
+            (["gather_nd*", "tile/*addr*"], {"GATHER_ND", "GATHER_ND1", "TILE"}),
+            (["*/example.1"], {*OPERATORS}),
+            (["[s-t]*"], {*OPERATORS}),
+        ],
+    )
+    def test_operators_that_no_glob_can_match(self, globs, operators):
+        """They are not listed, and the selected cases are the same."""
+        assert operators == {case.desc.operator for case in catalogue("smoke", globs=globs)}
+        chosen = [case.id for case in select(all_cases("smoke"), globs=globs)]
+        assert chosen == [case.id for case in Selection(tier="smoke", globs=globs).cases()]
 
     def test_shards_are_disjoint_and_complete(self):
         """Every case is in exactly one shard, for any number of shards; shards differ by at most one case."""
