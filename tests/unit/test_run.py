@@ -30,17 +30,18 @@ import os
 import onnx, numpy
 from opmap.engines.sessions import SessionProvider
 
-class Stub(SessionProvider):
+class Stub:
     count = 0
+    right = SessionProvider("CPUExecutionProvider")
 
     def run(self, model_bytes, feeds):
         self.count += 1
-        outputs = super().run(model_bytes, feeds)
+        outputs = self.right.run(model_bytes, feeds)
         {body}
         return outputs
 
 def make():
-    return Stub("CPUExecutionProvider")
+    return Stub()
 """
 
 
