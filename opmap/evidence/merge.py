@@ -92,11 +92,8 @@ class Merging:
 
         Raises InputError if the folder is not empty, or if a file cannot be read or written.
         """
-        files = ResultsFolder(folder, RECORDS, option="-o")
-        try:
+        with ResultsFolder(folder, RECORDS, option="-o").whole_or_not() as files:
             return self._write(files)
-        finally:
-            files.release()
 
     def _write(self, files: ResultsFolder) -> Totals:
         files.start_lines()
@@ -133,7 +130,7 @@ class Merging:
             for name, files in read_failures(bundle.folder, {folder_name(id) for id in bundle.failed_cases}):
                 if files is None:
                     self.notes.append(
-                        f"{bundle.folder / FOLDER / name}: left out: opmap did not write it, or it cannot be read"
+                        f"{bundle.folder / FOLDER / name}: left out: opmap did not write it, or it is too large or cannot be read"
                     )
                 elif not (folder / FOLDER / name).exists():
                     write_files(folder / FOLDER / name, files)

@@ -38,16 +38,13 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
     """
     bundle = read_bundle(folder)
     cleaner = _Cleaner(bundle, redactor)
-    files = ResultsFolder(output, RECORDS, option="-o")
-    try:
+    with ResultsFolder(output, RECORDS, option="-o").whole_or_not() as files:
         files.write_lines(map(cleaner.value, _lines(bundle)))
         for name in (RUN, DIAGNOSIS, TIMES, SURVEY):
             if (bundle.folder / name).exists():
                 files.write_file(name, formatted(cleaner.value(read_json(bundle.folder / name, dict))))
         left_out = _copy_failures(bundle, files.path, cleaner)
         _write_reports(bundle, files, redactor)
-    finally:
-        files.release()
     bundle_names = {RUN, RECORDS, *REPORTS, TIMES, SURVEY, HTML, FOLDER}
     return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in bundle_names)])
 

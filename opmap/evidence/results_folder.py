@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from shutil import rmtree
 from typing import BinaryIO
 
 import msgspec
@@ -178,6 +179,18 @@ class ResultsFolder:
         """Removes the folders of failures that an earlier end of the run wrote."""
         with self._writing(f"/{FOLDER}"):
             remove_failures(self.path)
+
+    @contextmanager
+    def whole_or_not(self) -> Iterator[ResultsFolder]:
+        """Gives this folder, which was new or empty, and releases it at the end. If anything fails, it is removed."""
+        try:
+            yield self
+        except BaseException:
+            self.close()
+            rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
+            self.release()
 
     @contextmanager
     def _writing(self, name: str = "") -> Iterator[None]:

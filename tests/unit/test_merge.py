@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence import failure_folders, json_files
+from opmap.evidence import failure_folders, json_files, results_folder
 from opmap.evidence.written_bundle import read_bundle
+from opmap.files import write_file
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
@@ -368,6 +370,22 @@ class TestOutput:
         assert (2, ["opmap: new: -o must be a new or empty folder"]) == merge("cpu")
 
         assert ["mine"] == [path.name for path in (bundles / "new").iterdir()]
+
+    @pytest.mark.parametrize("command", [["merge", "cpu", "two"], ["export", "one", "--redact"]])
+    def test_full_disk(self, command, bundles, monkeypatch, capsys):
+        """A folder that cannot be written to its end is removed: the same command is free to write it later."""
+
+        def no_space(path, content):
+            if path.name == "summary.md":
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write_file(path, content)
+
+        with monkeypatch.context() as full:
+            full.setattr(results_folder, "write_file", no_space)
+            assert 2 == main([*command, "-o", "new"])
+        assert "opmap: new: No space left on device\n" == capsys.readouterr().err
+        assert not (bundles / "new").exists()
+        assert 2 != main([*command, "-o", "new"])
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
     def test_link(self, merge, bundles):

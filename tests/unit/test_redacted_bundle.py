@@ -141,7 +141,7 @@ class TestCopy:
         lines = redact(capsys)
 
         for name in ("notes.txt", "failures/mine", f"failures/{first.name}"):
-            assert f"  left out     {name}: opmap did not write it, or it cannot be read" in lines
+            assert f"  left out     {name}: opmap did not write it, or it is too large or cannot be read" in lines
             assert not (bundles / "copy" / name).exists()
 
     def test_unfinished(self, bundles, capsys):

@@ -96,7 +96,7 @@ def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
     left_out = write_redacted(options.target, options.output, redactor)
     print_line(f"{options.target}: the copy is in {options.output}")
     for name in left_out:
-        print_line(f"  left out     {name}: opmap did not write it, or it cannot be read")
+        print_line(f"  left out     {name}: opmap did not write it, or it is too large or cannot be read")
     return 0
 
 
