@@ -10,7 +10,7 @@ from math import log2
 from typing import Any, Literal, TypeAlias
 
 from .feature_names import FEATURES
-from .features import CATEGORIES, FLAGS, Value
+from .features import CATEGORIES, FLAGS, NEGATIVE, Value
 
 Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "%==", "%!=", "same"]
 
@@ -130,7 +130,8 @@ class Comparison:
         if self.feature == "duplicates":
             return "an index that occurs twice" if self.value else "no index that occurs twice"
         if isinstance(self.value, bool) or self.op == "same":
-            return self.feature if self.op == "same" or self.value else self.feature.replace("==", "!=")
+            holds = self.op == "same" or self.value
+            return self.feature if holds else self.feature.replace("==", "!=").replace(NEGATIVE, "no negative ")
         if self.feature in CATEGORIES:
             values = self.value if isinstance(self.value, tuple) else (self.value,)
             prefix = "" if self.feature == "operator" else f"{words} "

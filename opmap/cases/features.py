@@ -7,7 +7,7 @@ that is registered from outside has its features without an entry here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TypeAlias
 
@@ -30,8 +30,8 @@ CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "d
 FLAGS = ("negative", "duplicates", "computed_indices")
 """The features whose values are true or false."""
 
-NUMBERS = tuple(name for name in FEATURES if name not in (*CATEGORIES, *FLAGS))
-"""The features whose values are whole numbers."""
+NEGATIVE = "a negative "
+"""The beginning of the name of a feature that says whether an array of numbers has a negative one."""
 
 SMALL_NUMBERS = (
     "data_width",
@@ -66,6 +66,11 @@ def features(case: Case) -> dict[str, Value]:
     return features
 
 
+def is_number(name: str) -> bool:
+    """Returns whether the values of a feature are whole numbers."""
+    return name not in (*CATEGORIES, *FLAGS) and " == " not in name and not name.startswith(NEGATIVE)
+
+
 def same_sizes(field: str, other_field: str) -> str:
     """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
     return f"{field} == {other_field}"
@@ -86,6 +91,7 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
     features |= {
         member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
     }
+    features |= _of_members(desc)
     if "axis" in features:
         features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])
     if desc.index_bounds:
@@ -96,6 +102,27 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
             desc.tensors[first].sizes == desc.tensors[second].sizes
         )
     return features
+
+
+def _of_members(desc: OperatorDesc) -> Iterator[tuple[str, Value]]:
+    """Gives the features that follow from the kinds of the members: enumerations, other numbers, and arrays."""
+    spec = desc.spec()
+    for field in spec.fields:
+        value = desc.numbers.get(field.name)
+        says_no_more = {*spec.scalars, *spec.scalars.values(), *spec.implied}
+        if value is None or field.name in says_no_more or desc.members()[field.name] in FEATURES:
+            continue
+        if field.names:
+            yield from ((same_sizes(field.name, name), field.number(name) == value) for name in field.names)
+        elif isinstance(value, tuple):
+            yield f"largest {field.name}", max(map(abs, value), default=0)
+            if field.limits[0] < 0:
+                yield f"{NEGATIVE}{field.name}", min(value, default=0) < 0
+        else:
+            yield field.name, value
+    for name in spec.arrays:
+        sizes = {tensor.sizes for tensor in getattr(desc, desc.members()[name])}
+        yield same_sizes(f"{name}.Sizes", "one another"), len(sizes) == 1
 
 
 def _of_node(desc: OperatorDesc) -> dict[str, Value]:

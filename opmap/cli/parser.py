@@ -88,7 +88,15 @@ def _features() -> str:
     lines = ["features, of which conditions are made:"]
     for name, meaning in FEATURES.items():
         lines += textwrap.wrap(meaning, 78, initial_indent=f"  {name:17} ", subsequent_indent=" " * 20)
-    return "\n".join([*lines, "  A.Sizes == B.Sizes  Whether two tensors have equal sizes."])
+    lines.append(
+        "  A.Sizes == B.Sizes  Whether two tensors have equal sizes; of an array, all of its tensors (one another)."
+    )
+    return "\n".join(
+        [
+            *lines,
+            "  Other members of an operator have their own names: BlockSize, PaddingMode == EDGE, largest Repeats.",
+        ]
+    )
 
 
 MOVED = {

@@ -33,12 +33,13 @@ from .failures import (
     relations_of_models,
 )
 from .judged_run import JudgedRun
-from .relation import PART, STALE, Label, Relation, without_numbers
+from .models import NOT_WRITTEN
+from .relation import NEARLY_ALL, PART, STALE, Label, Relation, without_numbers
 from .relations import (
     part_relation,
     session_faults,
 )
-from .relations_wrong import WrongOutput
+from .relations_wrong import LEAST, MARGIN, WrongOutput
 
 MOST_COMPARED = 8
 """The most causes with which another one is compared, to see whether they are one."""
@@ -51,6 +52,9 @@ MOST_MODELS = 40
 
 MOST_IN_TITLE = 160
 """The most characters of an error's message in a title."""
+
+FEWEST_ELEMENTS, MOST_HELD_AGAINST = 20, 60
+"""The fewest wrong elements that propose a fault for sure; and the most cases that passed against which it is held if there are fewer."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -219,6 +223,7 @@ def with_models(failures: Sequence[Failure]) -> list[Failure]:
     proposed = Counter((r.kind, r.text) for failure in failures for r in failure.relations if r.model)
     by_text = {(r.kind, r.text): r.model for failure in failures for r in failure.relations if r.model}
     shared = [model for key, _ in proposed.most_common(MOST_MODELS) if (model := by_text[key])]
+    failures = _not_written(failures)
     extended = []
     for failure in failures:
         if shared and failure.record.verdict == Verdict.MISMATCH:
@@ -230,6 +235,30 @@ def with_models(failures: Sequence[Failure]) -> list[Failure]:
     return extended
 
 
+def _not_written(failures: Sequence[Failure]) -> list[Failure]:
+    """Returns the failures with the model NOT_WRITTEN, if it gives the wrong elements of nearly all that it may concern.
+
+    One lost element says too little in one failure; in many failures together it says enough.
+    """
+    wrong = {
+        failure.case.id: WrongOutput.of(failure.case, actual)
+        for failure in failures
+        if failure.record.verdict == Verdict.MISMATCH
+        and len(failure.case.desc.access.statements) > 1
+        and (actual := own_output(failure.case, failure.record)) is not None
+    }
+    given = {id: output for id, output in wrong.items() if output.is_in_part(NOT_WRITTEN)}
+    tells = sum(output.information_of_addresses for output in given.values()) >= MARGIN + LEAST
+    if not tells or len(given) < NEARLY_ALL * len(wrong):
+        return list(failures)
+    return [
+        replace(f, relations=(given[f.case.id].of_model(NOT_WRITTEN), *(r for r in f.relations if not r.vague)))
+        if f.case.id in given and NOT_WRITTEN.label not in f.labels
+        else f
+        for f in failures
+    ]
+
+
 def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
     return [cause_of(run, label, members) for label, members in _grouped(failures)]
 
@@ -237,7 +266,32 @@ def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
 def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause:
     """Returns the cause with this label and these failures; its condition separates them from the cases that passed."""
     ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
-    return Cause(label, whole_relation(label, ordered), ordered, _condition(run, [failure.case for failure in ordered]))
+    relation = told_relation(run, label, ordered)
+    return Cause(label, relation, ordered, _condition(run, [failure.case for failure in ordered]))
+
+
+def told_relation(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Relation:
+    """Returns the relation of failures, or that none was found: few wrong elements fit a fault by chance.
+
+    So few say enough if the fault changes nothing in the cases that passed and have the same operators and types.
+    """
+    relation = whole_relation(label, failures)
+    fault = FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
+    few = relation.explained < FEWEST_ELEMENTS and bool(run.passed)
+    in_part = relation.model is not None and not relation.model.whole
+    if relation.vague or not few or in_part or (fault is not None and (fault.session or fault.result)):
+        return relation
+    if fault is None:
+        return relation.unknown() if relation.kind == "address" else relation
+    words = {_types(failure.case) for failure in failures}
+    alike = [CaseArrays(case) for case in run.passed if _types(case) in words][:MOST_HELD_AGAINST]
+    same = all(np.array_equal(fault.bits(arrays), arrays.right) for arrays in alike)
+    return relation if same else relation.unknown()
+
+
+def _types(case: Case) -> tuple[str, ...]:
+    """Returns the operator of a case, and the data types of its tensors."""
+    return case.desc.operator, *(tensor.data_type.name for tensor in case.desc.inputs.values())
 
 
 def without_calls(run: JudgedRun, cause: Cause) -> Cause:

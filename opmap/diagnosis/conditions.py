@@ -13,7 +13,7 @@ import numpy as np
 
 from ..cases.comparisons import Comparison, Conjunction, at_least, at_most
 from ..cases.feature_table import FeatureTable
-from ..cases.features import CATEGORIES, NUMBERS, Features
+from ..cases.features import CATEGORIES, Features, is_number
 from ..tensors import DIRECTML_TYPES
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
@@ -143,7 +143,7 @@ def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
         passing_values = np.unique(passes.columns[name]) if name in passes.columns else values[:0]
         if name in CATEGORIES:
             comparisons += _of_words(name, [str(v) for v in values], [str(v) for v in passing_values])
-        elif name in NUMBERS:
+        elif is_number(name):
             comparisons += _of_numbers(name, [int(v) for v in values])
         elif len(values) == 1 and values[0] >= 0:
             fields, value = tuple(name.split(" == ")), bool(values[0])

@@ -17,7 +17,7 @@ from ..judge.record import Record
 from ..tensors import special_values
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
-from .causes import Cause, best_label, cause_of, causes, joined, whole_relation, with_models, without_calls
+from .causes import Cause, best_label, cause_of, causes, joined, told_relation, with_models, without_calls
 from .closest import Closest
 from .conditions import FEWEST
 from .failures import Failure, case_size, failure_of
@@ -284,7 +284,7 @@ def settled(run: JudgedRun, found: Sequence[Diagnosis], judge: Run) -> list[Diag
                 kept[kept.index(home)] = replace(home, cause=home.cause.with_more(run, cause.failures))
                 continue
             if not larger or not _comes_back(cause, larger, twins):
-                cause = _learned(cause, twins)
+                cause = _learned(run, cause, twins)
             if larger and not _comes_back(cause, larger, twins):
                 cause = replace(cause, relation=replace(cause.relation, vague=True))
         kept.append(replace(diagnosis, cause=cause))
@@ -386,8 +386,11 @@ class Asking:
     def is_apart(self, case: Case) -> bool:
         """Returns whether a case has an operator or a data type with which no failure of the cause was seen.
 
-        If it fails because of a rival, the cause does not show there: it counts as passing.
+        If it fails because of a rival, the cause does not show there: it counts as passing. Not if the relation leaves
+        wrong elements open: they may be those of the rival.
         """
+        if self.cause.relation.explained < self.cause.relation.wrong:
+            return False
         operator, data_type = _words(case)
         known = [set(words) for words in zip(*self.words, strict=True)]
         return not self.cause.relation.vague and (operator not in known[0] or data_type not in known[1])
@@ -438,17 +441,17 @@ def make_condition_exact(
         ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows, hides=cause.mismatch
     )
     answers = [failure_of(case, record) for case, record in ask.failures]
-    learned = _learned(replace(cause, condition=asked.condition or cause.condition), answers)
+    learned = _learned(run, replace(cause, condition=asked.condition or cause.condition), answers)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
 
 
-def _learned(cause: Cause, answers: Sequence[Failure]) -> Cause:
+def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:
     """Returns the cause with the relation that most failures, of the run and of the answers, have in common."""
     if not cause.mismatch:
         return cause
     failures = with_models([*(failure for failure in cause.failures if failure.relations), *answers])
     label = best_label(failures)
-    return replace(cause, label=label, relation=whole_relation(label, failures))
+    return replace(cause, label=label, relation=told_relation(run, label, failures))
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:

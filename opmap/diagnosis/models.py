@@ -6,13 +6,15 @@ A model is a fault that has no name: some elements of the output, and what they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, resolve
 from ..faults.fault import Fault
+from ..spec import Field
 from ..tensors import DataType
 from .relation import Model
 from .relations_wrong import UNWRITTEN_BYTES, Mask, WrongOutput
@@ -46,6 +48,7 @@ def models(wrong: WrongOutput) -> Iterator[Model]:
     yield from _lanes(wrong)
     if wrong.tells_of_addresses(len(_index_models())):
         yield from (model for model in (*_own_index_models(wrong), *_index_models()) if wrong.is_given_by(model.fault))
+    yield from (model for model in (*_other_words(wrong), NOT_WRITTEN) if wrong.is_of(model))
 
 
 Change = Callable[[Bits, CaseArrays], Bits]
@@ -121,6 +124,42 @@ def _ordered(bits: Bits, order: Numbers) -> Bits:
     whole = memory[: len(memory) // len(order) * len(order)].reshape(-1, len(order))
     whole[:] = whole[:, order]
     return memory.view(bits.dtype)
+
+
+# --- the descriptor, and the last line of its pseudocode ---
+
+
+def _other_words(wrong: WrongOutput) -> Iterator[Model]:
+    """Gives the models by which an enumeration has another word: this one, or any. A scalar's type changes the scalar too."""
+    spec, numbers = wrong.case.desc.spec(), wrong.case.desc.numbers
+    for field in spec.fields:
+        own = str(field.shown(numbers.get(field.name)))
+        for name in field.names if field.name not in spec.scalars.values() else ():
+            for given in (own, "") if name != own else ():
+                text = (
+                    f"{field.name} {given} is taken as {name}" if given else f"{field.name} is always taken as {name}"
+                )
+                yield Model("address", Fault(text=text, output=partial(_with_word, field, given, name)))
+
+
+def _with_word(field: Field, own: str, other: str, bits: Bits, arrays: CaseArrays) -> Bits:
+    """Returns the output as if a field had another word, where its word is `own`, or any if that is empty."""
+    desc = arrays.case.desc
+    word = field.shown(desc.numbers.get(field.name))
+    if word is None or (own and word != own):
+        return bits
+    changed = desc.replace(**{desc.members()[field.name]: field.number(other)})
+    return bits if changed.violations() else CaseArrays(replace(arrays.case, desc=changed)).right
+
+
+NOT_WRITTEN = Model(
+    "missing",
+    Fault(
+        text="the wrong elements are as before the last line of the pseudocode: what it writes there is lost",
+        output=lambda bits, arrays: arrays.before if len(arrays.case.desc.access.statements) > 1 else bits,
+    ),
+    whole=False,
+)
 
 
 # --- some indices, and what they mean ---

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..cases.comparisons import Comparison
-from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
+from ..cases.features import CATEGORIES, SMALL_NUMBERS, Features, is_number
 from ..cases.variants import PLAIN
 from .conditions import Condition
 
@@ -69,7 +69,7 @@ def facets(features: Features, marks: set[int], wide: set[str]) -> Iterator[Face
             yield name, value == PLAIN
         elif name in CATEGORIES or isinstance(value, bool) or name in SMALL_NUMBERS:
             yield name, value
-        elif name in NUMBERS:
+        elif is_number(name):
             number = int(value)
             yield name, number.bit_length()
             yield f"{name} % 4", number % 4

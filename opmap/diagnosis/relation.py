@@ -53,6 +53,11 @@ class Model(NamedTuple):
     fault: Fault
     whole: bool = True
 
+    @property
+    def label(self) -> Label:
+        """The label of its relation."""
+        return self.kind, self.fault.text
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -83,10 +88,11 @@ class Relation:
         return self if self.explained >= NEARLY_ALL * self.wrong and cases >= NEARLY_ALL * of else self.unknown()
 
     def unknown(self) -> Relation:
-        """Returns that no relation was found, with this one as a remark; a vague one stays as it is."""
+        """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it is."""
         if self.vague:
             return self
-        remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)"
+        close = self.explained * 2 >= self.wrong
+        remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
         return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)
 
     @property

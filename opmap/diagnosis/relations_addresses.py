@@ -160,9 +160,12 @@ class Elements:
 
     def name(self, d: int) -> str:
         """Returns the name of a dimension: by its place beside the axis, if there is one."""
+        desc, own = self.arrays.case.desc, self.arrays.case.desc.numbers.get("Axis")
         indexed = self.arrays.address.indexed_dimensions if self.indices else []
+        if own is not None and not desc.index_tensors():
+            indexed = [own]
         if len(indexed) == 1 and abs(d - indexed[0]) <= 1:
-            axis = "the axis" if "Axis" in self.arrays.case.desc.numbers else "the indexed dimension"
+            axis = "the indexed dimension" if own is None else "the axis"
             return axis if d == indexed[0] else f"the dimension {'behind' if d > indexed[0] else 'before'} {axis}"
         return f"dimension {d}"
 

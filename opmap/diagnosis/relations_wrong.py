@@ -159,10 +159,11 @@ class WrongOutput:
 
     def is_of(self, model: Model) -> bool:
         """Returns whether a model gives this output, or its wrong elements; these must say enough then."""
-        if model.whole:
-            return self.is_given_by(model.fault)
-        same = np.array_equal(model.fault.bits(self.arrays)[self.wrong], self.wrong_bits)
-        return same and self.tells_of_addresses(16)
+        return self.is_given_by(model.fault) if model.whole else self.is_in_part(model) and self.tells_of_addresses(16)
+
+    def is_in_part(self, model: Model) -> bool:
+        """Returns whether a model gives the wrong elements. It may change others too."""
+        return np.array_equal(model.fault.bits(self.arrays)[self.wrong], self.wrong_bits)
 
     def of_model(self, model: Model) -> Relation:
         """Returns the relation of a model that gives this output."""
@@ -226,8 +227,12 @@ class WrongOutput:
 
     def tells_of_addresses(self, tried: int) -> bool:
         """Returns whether elements of the input, at places by chance, could hardly agree with one of so many rules."""
-        per_element = np.minimum(self.own_information, log2(len(self.data)))
-        return float(per_element.sum()) >= MARGIN + log2(tried)
+        return self.information_of_addresses >= MARGIN + log2(tried)
+
+    @property
+    def information_of_addresses(self) -> float:
+        """How much the wrong elements say of addresses, in bits: each is one of the elements of the input."""
+        return float(np.minimum(self.own_information, log2(len(self.data))).sum())
 
     def tells_of_values(self) -> bool:
         """Returns whether the wrong elements say enough to choose a change of values: equal changes count once."""

@@ -1,5 +1,8 @@
 """The relation of a wrong output to the right one: planted changes and fault models are named."""
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found, made, read, right_of
@@ -333,7 +336,42 @@ def _rows_of_four(bits, arrays):
     return bits
 
 
+def _taken_as(member, words, other):
+    """Returns the change of a member whose number is one of `words`."""
+
+    def output(bits, arrays):
+        desc = arrays.case.desc
+        if getattr(desc, member, None) not in words:
+            return bits
+        return CaseArrays(dataclasses.replace(arrays.case, desc=desc.replace(**{member: other}))).right
+
+    return output
+
+
+def _without_last_update(bits, arrays):
+    if arrays.case.desc.operator == "SCATTER":
+        last = arrays.element_addresses(arrays.move.target)[-1]
+        bits[last] = arrays.before[last]
+    return bits
+
+
+def _one_early(bits, arrays):
+    """Reads all outputs but the first from one position before, along the axis."""
+    if not arrays.number:
+        return bits
+    desc = arrays.case.desc
+    addresses = arrays.element_addresses(arrays.address)
+    return arrays.data.take(addresses - math.prod(desc.tensors["InputTensor"].sizes[desc.axis + 1 :]))
+
+
 MODELS = {
+    "PaddingMode REFLECTION is taken as SYMMETRIC": Fault(text="", output=_taken_as("padding_mode", [2], 3)),
+    "PaddingMode is always taken as CONSTANT": Fault(text="", output=_taken_as("padding_mode", [1, 2, 3, 4], 0)),
+    "Order COLUMN_ROW_DEPTH is taken as DEPTH_COLUMN_ROW": Fault(text="", output=_taken_as("order", [1], 0)),
+    "the wrong elements are as before the last line of the pseudocode: what it writes there is lost": Fault(
+        text="", output=_without_last_update
+    ),
+    "every wrong element is the input's element with position - 1 along the axis": Fault(text="", output=_one_early),
     "the elements behind the last whole group of 32 are zero": Fault(text="", output=_written_up_to(32)),
     "the elements from number 128 on are zero": Fault(
         text="", output=lambda bits, arrays: np.where(np.arange(len(bits)) < 128, bits, 0 * bits)
@@ -370,6 +408,17 @@ class TestModels:
         assert (text, None) == (first.relation.text, first.relation.fault)
         assert len(first.failures) >= 0.98 * len(run.failed)
         assert len(others) <= 2
+
+    def test_few_elements(self):
+        """Few wrong elements name no fault that would change cases that passed: it is the remark."""
+        fault = FAULTS["index-off-by-one"]
+        cases = [case for case in SMOKE if case.desc.operator == "GATHER_ELEMENTS"]
+        wrong = [case for case in cases if not np.array_equal(fault.bits(CaseArrays(case)), CaseArrays(case).right)]
+        few = min(wrong, key=lambda case: case.desc.output.element_count).id
+        provider = FaultProvider(dataclasses.replace(fault, concerns=lambda arrays: arrays.case.id == few))
+        judge = Judge(OpenProvider("fault:planted", None, None, provider))
+        (cause,) = causes(JudgedRun([(case, judge(case)) for case in cases]))
+        assert ("no relation found", True) == (cause.relation.text, fault.text in cause.relation.remark)
 
 
 class TestReveals:
