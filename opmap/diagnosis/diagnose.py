@@ -166,7 +166,8 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
 def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
 
-    Beside a larger cause, a relation of fewer than FEWEST failures is none: a few outputs fit more than one.
+    Beside a larger cause, a relation of fewer than FEWEST failures is none: a few outputs fit more than one. Beside a larger
+    cause without both, a condition alone is none: its cases cannot be told from those of the other.
     """
     ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
     largest = next((diagnosis for diagnosis in ordered if diagnosis.cause.mismatch), None)
@@ -174,11 +175,14 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     def is_vague(diagnosis: Diagnosis) -> bool:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = cause.condition is not None and (diagnosis.asked is None or diagnosis.exact)
+        known = known and not (vague and cause.relation.vague)
         few = len(cause.failures) < FEWEST and diagnosis is not largest
         return checked and cause.mismatch and (few or cause.relation.vague) and not known
 
-    vague = [diagnosis for diagnosis in ordered if is_vague(diagnosis)]
-    kept = [diagnosis for diagnosis in ordered if not is_vague(diagnosis)]
+    vague: list[Diagnosis] = []
+    kept: list[Diagnosis] = []
+    for diagnosis in ordered:
+        (vague if is_vague(diagnosis) else kept).append(diagnosis)
     if vague:
         first = vague[0]
         more = [failure for diagnosis in vague[1:] for failure in diagnosis.cause.failures]

@@ -17,7 +17,7 @@ from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, with_covered
+from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, vague_as_one, with_covered
 from opmap.diagnosis.failures import failure_of
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import Model
@@ -375,6 +375,23 @@ class TestCauses:
         everything = replace(first, cause=replace(cause, condition=Condition(((),))), asked=Asked(Condition(((),))))
         whole, left = with_covered(everything, [Diagnosis(cause, always)], run)
         assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
+
+    @pytest.mark.parametrize(("larger", "causes_left"), [(True, 1), (False, 2)])
+    def test_vague_as_one(self, larger, causes_left):
+        """Beside a larger cause of which nothing is known, a condition alone is none; that of the larger one stays."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
+        count, condition = len(cause.failures) // 3, Condition(((Comparison("negative", "==", True),),))
+        few, many = (replace(unknown, failures=part) for part in (cause.failures[:count], cause.failures[count:]))
+        exact, always = {"asked": Asked(condition)}, Stability("always", "")
+        found = [
+            Diagnosis(replace(few, condition=condition) if larger else few, always, **(exact if larger else {})),
+            Diagnosis(many if larger else replace(many, condition=condition), always, **({} if larger else exact)),
+        ]
+        told = vague_as_one(run, found)
+        assert causes_left == len(told)
+        assert len(cause.failures) == sum(len(diagnosis.cause.failures) for diagnosis in told)
 
     def test_order_of_the_run(self):
         """The order of the cases, and the processes they ran in, change nothing."""
