@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -16,8 +17,10 @@ import opmap
 from opmap import cli
 from opmap.cases.catalogue import catalogue
 from opmap.cases.invalid_indices import POSITIONS
+from opmap.cases.variants import VARIANTS
 from opmap.cli.parser import parser
 from opmap.engines.machine.runtimes import install_command, uninstall_command
+from opmap.engines.sessions import DIRECTML
 from opmap.errors import InputError
 from opmap.evidence import terminal
 from opmap.faults import FAULTS
@@ -275,6 +278,13 @@ class TestContent:
         """tiers.md has the number of cases of `smoke`, and says how large the others are (test_catalogue.py)."""
         count = sum(1 for _ in catalogue("smoke", variants=False))
         assert [f"smoke: {count} cases"] == re.findall(r"^smoke: .*", read("tiers"), re.MULTILINE)
+
+    def test_linux(self):
+        """linux.md has the number of cases of each gather that the DirectML EP gets."""
+        cases = (case for case in catalogue("smoke") if VARIANTS[case.variant].has(DIRECTML))
+        counts = Counter(case.desc.operator for case in cases)
+        rows = re.findall(r"^│ (GATHER\w*) +│ +(\d+) │", read("linux"), re.MULTILINE)
+        assert [(name, str(counts[name])) for name in counts if name.startswith("GATHER")] == rows
 
     @pytest.mark.slow
     def test_sessions_of_tiers(self, capsys):
