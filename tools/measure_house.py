@@ -4,6 +4,8 @@
 
 - Code lines: lines without blank lines, comments and docstrings. Rooms: the top-level entries of `opmap/`. Layers: those
   of the import contract in pyproject.toml.
+- An operator: the code lines of its Python file, and the lines of its spec without blank lines, comments, tables of supported
+  types and examples; at most 80 and 150 are wanted. `--operators` lists them.
 - Calls: the Python functions of opmap that run while `Session.judge_all` judges one case of `standard` on the CPU EP, in a
   process that judged nothing before; the files that they are in; and the calls from one room into another. `--calls`
   lists them.
@@ -15,6 +17,7 @@ import argparse
 import ast
 import io
 import json
+import re
 import sys
 import tokenize
 import tomllib
@@ -24,6 +27,8 @@ from types import FrameType
 
 HOUSE = Path(__file__).parents[1]
 PACKAGE = HOUSE / "opmap"
+FOLDERS = PACKAGE / "operators", PACKAGE / "spec"
+TABLES = [path for folder in FOLDERS for path in folder.glob("*.toml")]
 
 
 def main() -> int:
@@ -31,12 +36,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--calls", action="store_true", help="list the calls of the case, the most frequent first")
+    parser.add_argument("--operators", action="store_true", help="list the lines of each operator")
     options = parser.parse_args()
+    measured = {
+        path.stem: operator_lines(path.stem)
+        for path in sorted((PACKAGE / "spec").glob("*.toml"))
+        if path.stem != "tensor"
+    }
     calls, changes = calls_of_a_case()
     figures = {
         "code lines of opmap/": code_lines(PACKAGE),
         "code lines of tests/": code_lines(HOUSE / "tests"),
         "lines of tests/": sum(path.read_bytes().count(b"\n") for path in (HOUSE / "tests").rglob("*.py")),
+        "lines of operators/ and spec/": sum(map(code_lines, FOLDERS)) + sum(map(spec_lines, TABLES)),
+        "code lines of the longest operator": max(code for code, _ in measured.values()),
+        "spec lines of the longest operator": max(lines for _, lines in measured.values()),
         "rooms": len({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")} - {"__init__.py"}),
         "import layers": layers(),
         "calls of one case": calls.total(),
@@ -47,6 +61,8 @@ def main() -> int:
         print(json.dumps(figures, indent=2))
     else:
         print(*(f"{figure:>8,}  {name}" for name, figure in figures.items()), sep="\n")
+    if options.operators:
+        print(*(f"{code:>8}{lines:>6}  {name}" for name, (code, lines) in measured.items()), sep="\n")
     if options.calls:
         print(*(f"{count:>8}  {file}: {name}" for (file, name), count in calls.most_common()), sep="\n")
     return 0
@@ -72,6 +88,23 @@ def _code_lines(text: str) -> int:
     return len(code - docstrings)
 
 
+def operator_lines(name: str) -> tuple[int, int]:
+    """Returns the code lines of an operator's file, and the lines of its spec."""
+    code = _code_lines((PACKAGE / "operators" / f"{name}.py").read_text(encoding="utf-8"))
+    return code, spec_lines(PACKAGE / "spec" / f"{name}.toml")
+
+
+def spec_lines(path: Path) -> int:
+    """Returns the lines of a TOML file without blank lines, comments, and the tables `support` and `examples`."""
+    count, quoted, counted = 0, False, True
+    for line in path.read_text(encoding="utf-8").splitlines():
+        table = None if quoted else re.match(r"\[+(\w+)", line)
+        counted = table[1] not in ("support", "examples") if table else counted
+        count += counted and bool(line.strip()) and (quoted or not line.startswith("#"))
+        quoted ^= line.count('"""') % 2 == 1
+    return count
+
+
 def layers() -> int:
     """Returns the number of import layers that pyproject.toml names."""
     contracts = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
@@ -86,7 +119,7 @@ def calls_of_a_case() -> tuple[Counter[tuple[str, str]], int]:
     from opmap import Session, SessionOptions
     from opmap.cases.catalogue import catalogue
 
-    case = next(case for case in catalogue("standard") if "example" not in case.id)
+    case = next(case for case in catalogue("standard", globs=["gather/*"]) if "example" not in case.id)
     calls: Counter[tuple[str, str]] = Counter()
     changes = 0
 

@@ -38,23 +38,19 @@ def lower(desc: OperatorDesc) -> Lowering:
     """
     batches, tuple_size = desc.numbers.get("BatchDimensionCount", 0), desc.indices_tensor.sizes[-1]
     data, indices = meaningful_sizes(desc)
-    substitutions = []
     output = indices[:-1] + data[batches + tuple_size :]
+    substitutions = []
     if not output:
         indices, output = (1, *indices), (1,)
-        substitutions.append(
-            Substitution(
-                "indices-rank", "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP"
-            )
-        )
-    substitutions += without_padding(desc, data, indices, output)
+        detail = "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP"
+        substitutions = [Substitution("indices-rank", detail)]
     return Lowering(
         op_type="GatherND",
         attributes={"batch_dims": batches},
         shapes={"InputTensor": data, "IndicesTensor": indices},
         output_shape=output,
         index_types={"IndicesTensor": (DataType.INT64,)},
-        substitutions=tuple(substitutions),
+        substitutions=(*substitutions, *without_padding(desc, data, indices, output)),
     )
 
 
@@ -99,12 +95,8 @@ PARAMETERS = {
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter."""
-    count, rank, tuple_size = (
-        desc.input_tensor.dimension_count,
-        desc.input_dimension_count,
-        desc.indices_tensor.sizes[-1],
-    )
-    batches = desc.numbers.get("BatchDimensionCount", 0)
+    count, rank = desc.input_tensor.dimension_count, desc.input_dimension_count
+    batches, tuple_size = desc.numbers.get("BatchDimensionCount", 0), desc.indices_tensor.sizes[-1]
     return {
         "padding": size_classes.count(count - rank),
         "index_padding": size_classes.count(count - desc.indices_dimension_count),

@@ -24,8 +24,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         fewer = _takes_fewer(n, window, stride)
         cropped |= fewer
         used = (n - 1) * abs(stride) + 1 if fewer else window
-        start = offset if stride > 0 else offset + window - 1
-        end = start + used if stride > 0 else start - used
+        start, end = (offset, offset + used) if stride > 0 else (offset + window - 1, offset + window - 1 - used)
         starts.append(start)
         ends.append(end if end >= 0 else -size - 1)  # -1 would be the last element
     detail = "the window ends with the output's last element"
@@ -93,12 +92,11 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter. Direction and step are those of the dimensions with more than one element."""
     moving = [stride for _, n, _, _, stride in _dimensions(desc) if n > 1]
     signs = {stride > 0 for stride in moving}
-    whole = desc.input_window_sizes == desc.input_tensor.sizes
     fewer = any(_takes_fewer(n, window, stride) for _, n, _, window, stride in _dimensions(desc))
     return {
         "direction": "both" if len(signs) == 2 else "backward" if signs == {False} else "forward",
         "step": "2+" if any(abs(stride) > 1 for stride in moving) else "1",
-        "window": "whole" if whole else "part",
+        "window": "whole" if desc.input_window_sizes == desc.input_tensor.sizes else "part",
         "reach": "fewer" if fewer else "all",
     }
 

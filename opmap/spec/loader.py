@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,8 +30,7 @@ from ..pseudocode import (
 from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
 from ..tensors import DataType, to_bits
 from .field import Field
-
-_T = TypeVar("_T")
+from .short_form import completed
 
 
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -516,7 +514,8 @@ class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _specs() -> dict[str, Spec]:
     """Returns the specs by short name: the shipped ones in the order of their numbers, then those that were added."""
     paths = [p for p in files(__package__).iterdir() if p.name.endswith(".toml") and p.name != "tensor.toml"]
-    specs = sorted((_decode(path, Spec) for path in paths), key=lambda spec: spec.number)
+    documents = (completed(msgspec.toml.decode(path.read_bytes())) for path in paths)
+    specs = sorted((msgspec.convert(document, Spec) for document in documents), key=lambda spec: spec.number)
     return {spec.name: spec for spec in specs}
 
 
@@ -533,7 +532,7 @@ def all_specs() -> tuple[Spec, ...]:
 def read_spec(path: str | os.PathLike[str]) -> Spec:
     """Returns the spec that a TOML file holds. Raises InputError if the file is no spec."""
     try:
-        return convert_toml(parse_toml(read_text(path)), Spec)
+        return convert_toml(completed(parse_toml(read_text(path))), Spec)
     except InputError as error:
         error.file = str(path)
         raise
@@ -554,8 +553,4 @@ def remove_spec(name: str) -> None:
 @cache
 def tensor_rules() -> TensorRules:
     """Returns the rules that hold for every tensor."""
-    return _decode(files(__package__).joinpath("tensor.toml"), TensorRules)
-
-
-def _decode(file: Traversable, type: type[_T]) -> _T:
-    return msgspec.toml.decode(file.read_bytes(), type=type)
+    return msgspec.toml.decode(files(__package__).joinpath("tensor.toml").read_bytes(), type=TensorRules)

@@ -10,10 +10,12 @@ import pytest
 
 from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, environment
+from opmap.errors import InputError
 from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
 from opmap.pseudocode import Broken, canonical, check
-from opmap.spec import all_specs, load_spec, tensor_rules
+from opmap.spec import all_specs, load_spec, read_spec, tensor_rules
+from opmap.spec.short_form import completed
 from opmap.tensors import DIRECTML_TYPES, DataType
 
 SPECS = [pytest.param(spec, id=spec.name) for spec in all_specs()]
@@ -344,3 +346,41 @@ def _witnesses(spec, erratum):
                 names = environment(desc.spec(), desc.tensors, desc.numbers)
                 if check(printed, names) is None and check(corrected, names) is not None:
                     yield desc
+
+
+class TestShortForm:
+    """What follows from the rest of a spec file may be left out."""
+
+    def test_what_is_left_out(self):
+        """Ids, the operator, the page, texts of two checks, and that a rule without a line is derived."""
+        text = "OutputTensor.DataType == InputTensor.DataType"
+        rules = {
+            "C1": {"line": 3, "check": text},
+            "D1": {"text": "x", "check": "A == 1"},
+            "S1": {"line": 4, "check": "support"},
+        }
+        whole = completed(
+            {"struct": "DML_A_B_OPERATOR_DESC", "page": {"path": "p"}, "rules": rules, "examples": {"1": {}}}
+        )
+        assert ("DML_OPERATOR_A_B", [{"id": "1"}]) == (whole["operator"], whole["examples"])
+        assert ("NS:directml.DML_A_B_OPERATOR_DESC", "p") == (whole["page"]["id"], whole["page"]["path"])
+        assert whole["page"]["address"].endswith("/ns-directml-dml_a_b_operator_desc")
+        ids = [("A_B.C1", False), ("A_B.D1", True), ("A_B.S1", False)]
+        assert ids == [(rule["id"], rule["derived"]) for rule in whole["rules"]]
+        texts = ["Output and input have the same data type.", "x"]
+        assert texts == [rule["text"] for rule in whole["rules"][:2]]
+
+    def test_what_is_written_stays(self):
+        """Nothing that a file says is replaced; the long form, with lists, stays as it is."""
+        rule = {"id": "X", "derived": False, "text": "own", "check": "support"}
+        assert [rule] == completed({"struct": "S", "rules": {"C1": rule}})["rules"]
+        assert [{}] == completed({"struct": "S", "rules": [{}], "operator": 3})["rules"]
+
+    @pytest.mark.parametrize("part", ["page", "rules", "errata", "examples", "struct"])
+    @pytest.mark.parametrize("value", ["7", "[7]", "{ C1 = 7 }", "{ C1 = { check = 7, line = 1 } }", "'x'"])
+    def test_a_wrong_type_is_refused(self, tmp_path, part, value):
+        """As an InputError, whatever stands in its place."""
+        file = tmp_path / "spec.toml"
+        file.write_text(f"{part} = {value}\n", encoding="utf-8")
+        with pytest.raises(InputError):
+            read_spec(file)

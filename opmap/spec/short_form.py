@@ -1,0 +1,61 @@
+"""Completes the document of a spec file: what follows from the rest of it may be left out there.
+
+- `operator` and the members of `page` follow from `struct`, as Microsoft names its pages; `page.commit` stands alone.
+- `[rules.C1]`, `[errata.E1]` and `[examples.1]` have the id as a key, without the operator's name. A rule without a line is derived.
+- The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
+
+A document in the long form, with lists, stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_ALIKE = re.compile(r"(\w+)Tensor\.(DimensionCount|DataType) == (\w+)Tensor\.\2")
+_ATTRIBUTES = {"DimensionCount": "number of dimensions", "DataType": "data type"}
+
+SUPPORT = "The feature level supports the data types and dimension counts of the tensors."
+
+
+def completed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the whole document. What has another type than it should have stays, so that the decoding refuses it."""
+    struct = str(document.get("struct"))
+    name = struct.removeprefix("DML_").removesuffix("_OPERATOR_DESC")
+    whole: dict[str, Any] = {"operator": f"DML_OPERATOR_{name}", **document}
+    page = document.get("page")
+    if isinstance(page, dict):
+        file = f"ns-directml-{struct.lower()}"
+        whole["page"] = {
+            "id": f"NS:directml.{struct}",
+            "address": f"https://learn.microsoft.com/windows/win32/api/directml/{file}",
+            "repository": "MicrosoftDocs/sdk-api",
+            "path": f"sdk-api-src/content/directml/{file}.md",
+            **page,
+        }
+    for part, prefix in (("rules", f"{name}."), ("errata", f"{name}."), ("examples", "")):
+        entries = document.get(part)
+        if isinstance(entries, dict):
+            whole[part] = [*_with_ids(entries, prefix, rules=part == "rules")]
+    return whole
+
+
+def _with_ids(entries: Mapping[str, Any], prefix: str, *, rules: bool) -> Iterator[Any]:
+    for key, entry in entries.items():
+        if not isinstance(entry, dict):
+            yield entry
+            continue
+        implied = {"derived": "line" not in entry, **_text(entry.get("check"))} if rules else {}
+        yield {"id": prefix + key, **implied, **entry}
+
+
+def _text(check: object) -> dict[str, str]:
+    """Returns the text of a rule whose check says it."""
+    if check == "support":
+        return {"text": SUPPORT}
+    alike = _ALIKE.fullmatch(check) if isinstance(check, str) else None
+    if not alike:
+        return {}
+    first, second = (alike[i] if len(alike[i]) == 1 else alike[i].lower() for i in (1, 3))
+    return {"text": f"{first.capitalize()} and {second} have the same {_ATTRIBUTES[alike[2]]}."}
