@@ -8,6 +8,7 @@ import os
 from functools import cached_property
 
 import numpy as np
+from onnx import numpy_helper
 from planted_faults import Runtime
 
 APPLIED = set()
@@ -133,6 +134,12 @@ class Defect(Runtime):
 
     def Where(self, condition, a, b):
         return self.written(np.where(condition, a, b))
+
+    def Trilu(self, data, k=0, upper=1):
+        return self.written((np.triu if upper else np.tril)(data, int(k)))
+
+    def ConstantOfShape(self, shape, value):
+        return self.written(np.full(shape, numpy_helper.to_array(value)))
 
     def OneHot(self, indices, depth, values, axis=-1):
         indices = np.expand_dims(indices.astype(object), axis)
