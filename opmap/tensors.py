@@ -212,6 +212,19 @@ def scalar_values(data_type: DataType) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*numbers, *special_values(data_type)]))
 
 
+@cache
+def float_values(data_type: DataType) -> tuple[int, ...]:
+    """Returns the bit patterns that drawn FLOATs have: the numbers of `scalar_values` of a data type that a FLOAT holds."""
+    values = [(same_number(value, data_type, DataType.FLOAT32), value) for value in scalar_values(data_type)]
+    return tuple(dict.fromkeys(bits for bits, value in values if is_exact(value, data_type, DataType.FLOAT32)))
+
+
+def is_exact(bits: int, before: DataType, after: DataType) -> bool:
+    """Returns whether another data type holds the number with this bit pattern. All float types hold NaN."""
+    number, converted = from_bits(before, [bits])[0], from_bits(after, [same_number(bits, before, after)])[0]
+    return number == converted or (number != number and converted != converted)
+
+
 def same_number(bits: int, before: DataType, after: DataType) -> int:
     """Returns the bit pattern of the same number in another data type; if that has no such number, the lower bits."""
     try:

@@ -1,5 +1,6 @@
 """Descriptors: tensor descs, the base class of the operator descriptors, and the check of their rules."""
 
+from .members import environment, implied, written_out
 from .operator_desc import (
     FEATURE_LEVELS,
     OperatorDesc,
@@ -7,11 +8,8 @@ from .operator_desc import (
     complete_sizes,
     corrected_spec,
     descriptor_class,
-    environment,
-    implied,
     pad,
     results_of,
-    written_out,
 )
 from .tensor_desc import TensorDesc, Violation
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
@@ -26,15 +25,14 @@ from ..pseudocode import (
     array_of,
     assigned,
     check,
-    evaluate,
     expand,
-    field_values,
     right_align,
     run,
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, from_bits, plain, same_number
+from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number
+from .members import environment, typed, written_out
 from .tensor_desc import TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
@@ -147,13 +145,18 @@ class OperatorDesc:
     @cached_property
     def scalars(self) -> dict[str, DataType]:
         """The members that are scalars by DirectML's names -> their data types; UINT64 if the number names none."""
-        names, types = self.spec().named(self.numbers), DataType.__members__
+        names, types = {"": "FLOAT32", **self.spec().named(self.numbers)}, DataType.__members__
         return {scalar: types.get(names[field], DataType.UINT64) for scalar, field in self.spec().scalars.items()}
 
     @property
     def scalar_tensors(self) -> dict[str, Tensor]:
-        """The scalars as tensors without dimensions, by DirectML's names."""
-        return {n: Tensor(t, (), array(t.bits_code, [self.numbers[n]])) for n, t in self.scalars.items()}
+        """The scalars as tensors without dimensions, by DirectML's names; a FLOAT in the data type of the output."""
+        tensors = {n: Tensor(t, (), array(t.bits_code, [self.numbers[n]])) for n, t in self.scalars.items()}
+        data_type = self.output.data_type
+        for name in (name for name, field in self.spec().scalars.items() if not field):
+            bits = same_number(self.numbers[name], DataType.FLOAT32, data_type)
+            tensors[name] = Tensor(data_type, (), array(data_type.bits_code, [bits]))
+        return tensors
 
     @cached_property
     def inputs(self) -> dict[str, TensorDesc]:
@@ -366,17 +369,20 @@ class OperatorDesc:
         """The number of indices in each index tensor, by field; an index tuple counts as one index."""
         return {n: self.tensors[n].element_count // len(bounds) for n, bounds in self.index_bounds.items()}
 
-    def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
+    def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Returns the elements of each input in row-major order, by the pseudocode's names.
 
         The elements of index tensors are numbers. All other elements are bit patterns.
         """
         indices, given = self.index_tensors(), {**tensors, **self.scalar_tensors}
-        return {
-            name: given[field].integers if field in indices else given[field].bits
-            for name, field in self.own_spec.pseudocode.tensors.items()
-            if field in given
-        }
+        fields = {name: field for name, field in self.own_spec.pseudocode.tensors.items() if field in given}
+        elements = {n: given[f].integers if f in indices else given[f].bits for n, f in fields.items()}
+        return {**elements, **{n: [None] for n, f in fields.items() if self._is_inexact(f)}}
+
+    def _is_inexact(self, field: str) -> bool:
+        """Returns whether a field is a FLOAT that the output's data type does not hold. Pages say only that it may be truncated."""
+        is_float = not self.spec().scalars.get(field, "a tensor")
+        return is_float and not is_exact(self.numbers[field], DataType.FLOAT32, self.output.data_type)
 
     def moved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors whose elements are moved to the output, by the pseudocode's names.
@@ -440,51 +446,6 @@ def corrected_spec(operator: str) -> Spec:
 def results_of(desc: OperatorDesc) -> dict[Any, Any]:
     """Returns the place for what is computed once for equal descriptors. It is lost after many other descriptors."""
     return {}
-
-
-def environment(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that formulas may use: those of `field_values`, `.DataType` of tensors, names of enumerations."""
-    names = field_values(spec.named(numbers), {name: tensor.sizes for name, tensor in tensors.items()})
-    return names | {f"{name}.DataType": tensor.data_type.name for name, tensor in tensors.items()}
-
-
-def written_out(spec: Spec, tensors: Iterable[str]) -> Spec:
-    """Returns the spec for the descriptors that have these tensors."""
-    counts = Counter(array_of(name) or name for name in tensors)
-    return spec.with_counts({name: counts[name] for name in spec.varying})
-
-
-def implied(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers, and those that are missing and that a rule gives."""
-    data_types = {*spec.scalars.values()}
-    missing = {n: formula for n, formula in spec.implied.items() if n not in numbers and n not in data_types}
-    if missing:
-        names = environment(spec, tensors, numbers)
-        numbers = {**numbers, **{name: evaluate(formula, names) for name, formula in missing.items()}}
-    return typed(spec, tensors, numbers)
-
-
-def typed(
-    spec: Spec,
-    tensors: Mapping[str, TensorDesc],
-    numbers: Mapping[str, Any],
-    before: Mapping[str, DataType] | None = None,
-) -> dict[str, Any]:
-    """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no sign and no payload.
-
-    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing, the
-    scalar stays as it is.
-    """
-    numbers, names = dict(numbers), environment(spec, tensors, numbers)
-    for scalar, field in spec.scalars.items():
-        try:
-            name = str(evaluate(spec.implied[field], names))
-        except PseudocodeError:
-            continue
-        numbers[field], data_type = spec.field(field).number(name), DataType[name]
-        own_type = before[scalar] if before else data_type
-        numbers[scalar] = same_number(numbers[scalar] & (1 << 8 * own_type.size) - 1, own_type, data_type)
-    return numbers
 
 
 def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:

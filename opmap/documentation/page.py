@@ -45,7 +45,7 @@ _LONG_NUMBER = re.compile(rf"\d{{{MAX_PAGE_DIGITS + 1}}}")
 _LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
 """A reference to a character by a number that no character has. Python refuses to read thousands of digits."""
 
-_NUMBER_KINDS = {"INT": "int", "DML_SCALAR_UNION": "scalar"}
+_NUMBER_KINDS = {"INT": "int", "FLOAT": "float", "DML_SCALAR_UNION": "scalar"}
 """Type of a member that is no pointer -> its kind. All others are numbers without a sign."""
 
 _Parsed = TypeVar("_Parsed")

@@ -19,7 +19,7 @@ from ..errors import InputError, printable
 from ..limits import MAX_TENSORS
 from ..operators import OPERATORS
 from ..spec import all_specs, tensor_rules
-from ..tensors import DIRECTML_TYPES, Tensor
+from ..tensors import DIRECTML_TYPES, DataType, Tensor, to_bits
 from . import MappedModel
 from .flatbuffer import CheckedTable, root_table
 
@@ -225,6 +225,8 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
         if value is None and numbers[name].typed_by:
             members[name] = None  # the value of a scalar is not read
             continue
+        if numbers[name].kind == "float" and isinstance(value, float):
+            (value,) = to_bits(DataType.FLOAT32, [value])
         low, high = numbers[name].limits
         is_array = isinstance(value, tuple)
         items = value if isinstance(value, tuple) else (value,)

@@ -16,7 +16,7 @@ from typing import Any
 from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
 from ..errors import MappingError
 from ..pseudocode import Expansion
-from ..tensors import DataType, Tensor, scalar_values
+from ..tensors import DataType, Tensor, float_values, scalar_values
 from ..vocabulary import Verdict
 from . import drawing, small_scope
 from .drawing import Outline
@@ -178,8 +178,9 @@ class Operator:
 
     def described(self, outline: Outline, data_type: DataType = DataType.FLOAT32) -> OperatorDesc:
         """Returns the descriptor of an outline: all tensors but those with indices have this data type."""
-        values, numbers = scalar_values(data_type), dict(outline.numbers)
-        for name in self.descriptor.spec().scalars:
+        numbers = dict(outline.numbers)
+        for name, typed_by in self.descriptor.spec().scalars.items():
+            values = scalar_values(data_type) if typed_by else float_values(data_type)
             numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number
         return complete_sizes(self.descriptor, outline.sizes, numbers, data_type=data_type)
 

@@ -69,7 +69,7 @@ class Outline(NamedTuple):
 
 def limits_of(field: Field) -> tuple[int, int]:
     """Returns the least and the highest number that is drawn for a field, if no rule says more."""
-    return (0, SCALAR_VALUES - 1) if field.typed_by else field.limits
+    return (0, SCALAR_VALUES - 1) if field.is_scalar else field.limits
 
 
 class Unknown:

@@ -10,7 +10,7 @@ import msgspec
 from ..pseudocode import parse_formula
 from ..pseudocode.tree import FormulaStatement
 
-FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": (0, 2**64 - 1)}
+FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": (0, 2**64 - 1), "float": (0, 2**32 - 1)}
 """Kind of a number -> the least and the highest value that its type holds."""
 
 
@@ -19,6 +19,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
     is the bit pattern of one element; `typed_by` is the field that gives its data type.
+    A `float` is the bit pattern of a FLOAT; the operator writes the same number in the data type of the output.
     `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
     random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
     lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
@@ -26,7 +27,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """
 
     name: str
-    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
+    kind: Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar", "float"]
     short: str = ""
     enumeration: str = ""
     names: tuple[str, ...] = ()
@@ -41,6 +42,11 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def is_tensor(self) -> bool:
         """Whether the field is a tensor, or an array of tensors."""
         return self.kind.startswith(("input", "output"))
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the field is one element as a bit pattern."""
+        return self.kind in ("scalar", "float")
 
     @property
     def is_array(self) -> bool:

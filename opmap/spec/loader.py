@@ -239,8 +239,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def scalars(self) -> dict[str, str]:
-        """The fields that are scalars -> the fields that give their data types."""
-        return {field.name: field.typed_by for field in self.fields if field.typed_by}
+        """The fields that are scalars -> the fields that give their data types; an empty text for a FLOAT."""
+        return {field.name: field.typed_by for field in self.fields if field.is_scalar}
 
     def named(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """Returns number fields as formulas know them: an enumeration by its name."""
@@ -266,6 +266,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     def scalar_type(self, scalar: str, example: Example) -> DataType | None:
         """Returns the data type of a scalar of an example; None if neither the example nor a rule gives a known one."""
+        if not self.scalars[scalar]:
+            return DataType.FLOAT32
         field = self.field(self.scalars[scalar])
         name = example.fields.get(field.name)
         if name is None and field.name in self.implied:

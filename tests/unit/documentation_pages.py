@@ -36,6 +36,7 @@ ENGLISH = {
     "join": "JOIN",
     "one_hot": "ONE_HOT",
     "element_wise_if": "ELEMENT_WISE_IF",
+    "diagonal_matrix": "DIAGONAL_MATRIX",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

@@ -138,6 +138,9 @@ class Defect(Runtime):
     def Trilu(self, data, k=0, upper=1):
         return self.written((np.triu if upper else np.tril)(data, int(k)))
 
+    def EyeLike(self, like, k=0):
+        return self.written(np.eye(*like.shape, k=k, dtype=like.dtype))
+
     def ConstantOfShape(self, shape, value):
         return self.written(np.full(shape, numpy_helper.to_array(value)))
 

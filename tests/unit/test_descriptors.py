@@ -15,7 +15,7 @@ from opmap.errors import InputError, RuleError
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import tensor_rules
-from opmap.tensors import DataType, Tensor
+from opmap.tensors import DataType, Tensor, from_bits, to_bits
 
 F32, U32, I64 = DataType.FLOAT32, DataType.UINT32, DataType.INT64
 GATHER = OPERATORS["GATHER"].descriptor
@@ -297,6 +297,44 @@ class TestOptionalTensors:
         """An optional tensor is given if there is one more than the others."""
         assert fields == self.DIAGONAL.descriptor.spec().tensor_fields(kind, count)
         assert ("InputTensors[0]", "InputTensors[1]") == OPERATORS["JOIN"].descriptor.spec().tensor_fields("input", 2)
+
+
+class TestFloats:
+    """A FLOAT: the operator writes the same number in the data type of its output."""
+
+    def written(self, value, data_type):
+        """The element that DIAGONAL_MATRIX writes; None if the page documents none."""
+        (bits,) = to_bits(F32, [value])
+        output = TensorDesc(data_type, (1, 1))
+        desc = OPERATORS["DIAGONAL_MATRIX"].descriptor(output_tensor=output, offset=0, value=bits)
+        assert () == desc.violations()
+        (element,) = desc.interpret({})
+        return element if element is None else from_bits(data_type, [element])[0]
+
+    @pytest.mark.parametrize(
+        ("value", "data_type", "expected"),
+        [
+            (10.0, DataType.INT8, 10),
+            (10.6, DataType.INT8, None),  # it might be truncated
+            (-1.0, DataType.UINT8, None),
+            (300.0, DataType.UINT8, None),
+            (300.0, DataType.INT16, 300),
+            (0.5, DataType.FLOAT16, 0.5),
+            (1e6, DataType.FLOAT16, None),
+            (float("inf"), DataType.FLOAT64, float("inf")),
+            (float("inf"), DataType.INT64, None),
+        ],
+    )
+    def test_written(self, value, data_type, expected):
+        assert expected == self.written(value, data_type)
+
+    def test_drawn(self):
+        """Random ones are numbers that the output holds, also after its data type was changed."""
+        for seed, data_type in itertools.product(range(20), (DataType.UINT8, DataType.FLOAT16, DataType.INT64)):
+            desc = OPERATORS["DIAGONAL_MATRIX"].draw(SeededSource(seed), 2, 16, data_type=data_type)
+            for other in DataType.UINT8, DataType.FLOAT64:
+                retyped = desc.with_tensors({"OutputTensor": TensorDesc(other, desc.output.sizes)})
+                assert None not in desc.interpret({}) and None not in retyped.interpret({})
 
 
 class TestErrors:

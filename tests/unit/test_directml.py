@@ -100,7 +100,7 @@ class TestOperatorDesc:
         [
             *(("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)),
             *(("SCATTER", 40), ("SCATTER_ND", 40), ("TILE", 32), ("SLICE1", 48)),
-            *(("SPLIT", 32), ("JOIN", 32), ("DIAGONAL_MATRIX1", 40)),
+            *(("SPLIT", 32), ("JOIN", 32), ("DIAGONAL_MATRIX1", 40), ("DIAGONAL_MATRIX", 16)),
         ],
     )
     def test_a_tensor_is_a_pointer_and_a_number_has_4_bytes(self, operator, size):
@@ -118,8 +118,8 @@ class TestOperatorDesc:
         assert spec.number == operator.Type
         at = operator.Desc
         for field in spec.fields:
-            if field.kind in ("uint", "int"):
-                kind = c_uint32 if field.kind == "uint" else c_int32
+            if field.kind in ("uint", "int", "float"):
+                kind = c_int32 if field.kind == "int" else c_uint32
                 assert desc.numbers[field.name] == kind.from_address(at).value
                 at += 4
                 continue

@@ -156,6 +156,7 @@ CORRECTIONS = {
     "depth_to_space1": [],
     "padding1": [],
     "fill_value_constant": [],
+    "diagonal_matrix": [],
     "diagonal_matrix1": [
         (
             "Value: 7\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",

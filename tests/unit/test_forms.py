@@ -183,9 +183,9 @@ class TestOpsets:
         """A case has an opset's form if the opset has the operator and the case uses nothing that came later."""
         since = {"Gather": 1, "GatherElements": 11, "GatherND": 11, "ScatterElements": 11, "ScatterND": 11}
         since |= {"Slice": 10, "Tile": 6, "Split": 13, "Concat": 4, "ReverseSequence": 10, "OneHot": 9, "Where": 9}
-        since |= {"DepthToSpace": 1, "SpaceToDepth": 1, "Pad": 11, "ConstantOfShape": 9, "Trilu": 14}
+        since |= {"DepthToSpace": 1, "SpaceToDepth": 1, "Pad": 11, "ConstantOfShape": 9, "Trilu": 14, "EyeLike": 9}
         words = {"CRD": 11, "wrap": 19}
-        until = {"ScatterElements": 17, "ScatterND": 17, "Pad": 20, "ConstantOfShape": 19}
+        until = {"ScatterElements": 17, "ScatterND": 17, "Pad": 20, "ConstantOfShape": 19, "EyeLike": 21}
         for id, (mapped, first) in cases().items():
             op_type = mapped.lowering.op_type
             negative = any(min(first.tensors[name].integers) < 0 for name in first.desc.index_tensors())
@@ -253,7 +253,10 @@ class TestStructure:
                 assert mapped.lowering.attributes.keys() - defaults == {attribute.name for attribute in node.attribute}
         types = {form.mapped.lowering.op_type for form in made.values()}
         gathers = {"Gather", "GatherElements", "GatherND"}
-        assert gathers | {"ScatterElements", "Split", "ReverseSequence", "Pad", "DepthToSpace", "Trilu"} == types
+        assert (
+            gathers | {"ScatterElements", "Split", "ReverseSequence", "Pad", "DepthToSpace", "Trilu", "EyeLike"}
+            == types
+        )
 
     def test_function(self):
         """The graph has one node, a call; the function has the operator, with the attributes of the call."""

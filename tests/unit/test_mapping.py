@@ -41,6 +41,9 @@ def directml(model):
         return "FILL_VALUE_CONSTANT", (filled, data_type.number, int.from_bytes(value.tobytes(), "little"))
     if node.op_type == "Pad":
         return padded(node, inferred.graph.initializer, shapes, types)
+    if node.op_type == "EyeLike":
+        ends = pad(shapes[node.output[0]], 4)
+        return "DIAGONAL_MATRIX", (TensorDesc(types[node.output[0]], ends), attributes["k"], 0x3F800000)
     if node.op_type == "Trilu":
         return triangle(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("DepthToSpace", "SpaceToDepth"):

@@ -14,6 +14,7 @@ from opmap.engines.arrays import to_array
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, pick
+from opmap.tensors import Tensor
 
 
 def gather_elements(data, indices, *, axis):
@@ -114,10 +115,18 @@ def triangle(data, k, *, upper):
     return (np.triu if upper else np.tril)(data, bounded)
 
 
+def eye_like(like, *, k):
+    """EyeLike: ones on diagonal `k` of a matrix of the same sizes."""
+    bounded = min(max(k, -max(like.sizes)), max(like.sizes))  # NumPy adds it to positions of 64 bits
+    one = Tensor.from_values(like.data_type, (), [1]).bits[0]
+    return np.where(np.eye(*like.sizes, k=bounded) == 1, one, 0)
+
+
 DEFINITIONS = {
     "Concat": lambda *inputs, axis: np.concatenate(inputs, axis),
     "ConstantOfShape": lambda shape, *, value: np.full(shape, int(value.bits[0]), object),
     "DepthToSpace": depth_to_space,
+    "EyeLike": eye_like,
     "Gather": lambda data, indices, axis: data.take(indices.astype(int), axis),
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
@@ -144,6 +153,7 @@ WITH_KERNEL = {
     "ELEMENT_WISE_IF": 0.4,
     "PADDING1": 0.4,
     "DIAGONAL_MATRIX1": 0.2,
+    "DIAGONAL_MATRIX": 0.3,
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 

@@ -65,6 +65,7 @@ def node_tests():
     """ONNX's own node tests of the operators, by name."""
     from onnx.backend.test.case import node
     from onnx.backend.test.case.node import (  # noqa: F401  # they add their tests
+        eyelike,
         gather,
         gatherelements,
         gathernd,
@@ -75,7 +76,7 @@ def node_tests():
         trilu,
     )
 
-    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile", "test_tri")
+    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile", "test_tri", "test_eyelike")
     return {test.name: test for test in node._NodeTestCases if test.name.startswith(prefixes)}
 
 
@@ -96,6 +97,7 @@ class TestOnnxNodeTests:
                 for n in ("triu", "triu_neg", "triu_out_neg_out", "triu_pos", "triu_out_pos", "triu_one_row")
             ),
             *(f"test_{n}" for n in ("triu_square", "tril", "tril_neg", "tril_out_neg", "tril_pos", "tril_out_pos")),
+            *(f"test_eyelike_{n}" for n in ("without_dtype", "with_dtype", "populate_off_main_diagonal")),
             "test_tril_one_row_neg",
             "test_tril_square_neg",
             "test_scatter_elements_without_axis",

@@ -134,13 +134,16 @@ class TestFiles:
         if spec.name == "FILL_VALUE_CONSTANT":
             rows = {"4_1": ((1, 8), set(DIRECTML_TYPES), set())}
             rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
+        if spec.name == "DIAGONAL_MATRIX":
+            rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set()), "4_0": ((2, 4), small, set())}
+            rows |= {"2_1": ((4, 4), small, set()), "2_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, set())}
         if spec.name == "DIAGONAL_MATRIX1":
             rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set())}
         if spec.older:
             rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
         rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
         levels = {name: 4 for name in ("GATHER", "SCATTER", "TILE", "SPLIT", "JOIN", "ONE_HOT", "REVERSE_SUBSEQUENCES")}
-        levels = (levels | {"GATHER_ND1": 2}).get(spec.name, 3)
+        levels = (levels | {"GATHER_ND1": 2, "DIAGONAL_MATRIX": 4}).get(spec.name, 3)
         assert list(rows)[:levels] == [table.feature_level for table in spec.support]
         for table in spec.support:
             counts, types, index_types = rows[table.feature_level]
@@ -171,6 +174,7 @@ class TestExamples:
                 "PADDING1": 4,
                 "FILL_VALUE_CONSTANT": 1,
                 "DIAGONAL_MATRIX1": 4,
+                "DIAGONAL_MATRIX": 4,
             },
         } == counts
 

@@ -113,8 +113,9 @@ class Formed:
 
     @property
     def feeds_constants(self) -> bool:
-        """Whether constants are fed that have no default."""
-        return bool(self.mapped.lowering.fed.keys() - {tensor.name for tensor in self.model.graph.initializer})
+        """Whether numbers are fed that have no default, and that the EP needs to know. Of a fed matrix only the sizes count."""
+        numbers = {name for name, tensor in self.mapped.lowering.fed.items() if len(tensor.sizes) < 2}
+        return bool(numbers - {tensor.name for tensor in self.model.graph.initializer})
 
     @property
     def node_types(self) -> frozenset[str]:

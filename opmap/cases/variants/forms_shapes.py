@@ -42,8 +42,11 @@ def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
     """
     lowering = draft.mapped.lowering
     _reshape_on_host(draft)
-    for value in (v for v in draft.graph.input if v.name not in draft.constants):
-        shape = dimensions(value.name, len(lowering.shapes[value.name]))
+    for value in draft.graph.input:
+        rank = len(value.type.tensor_type.shape.dim)
+        if value.name in draft.constants and rank == 1:  # a list of sizes: the rank of the output stays known
+            continue
+        shape = dimensions(value.name, len(lowering.shapes.get(value.name, rank * [0])))
         value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
     for value in draft.graph.output:
         sizes = draft.mapped.desc.tensors[value.name].sizes if lowering.output_shape is None else lowering.output_shape
@@ -153,7 +156,8 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
             return False
         bound[formal] = types[name]
     to = next((a.i for a in node.attribute if a.name == "to"), 0)
-    types[node.output[0]] = to or bound.get(schema.output, 0)  # an attribute may give the type
+    first = next(iter(bound.values()), 0)  # an attribute may give the type; else it is that of the first input
+    types[node.output[0]] = to or bound.get(schema.output, first)
     return True
 
 

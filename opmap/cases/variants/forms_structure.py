@@ -37,6 +37,9 @@ names such as the first."""
 
 # --- subgraphs and functions ---
 
+NEWEST_IF = 20
+"""The newest opset whose If the DirectML EP has."""
+
 
 @form(
     "if", "The operator stands in both branches of an If; the case takes the then branch, other runs the else branch."
@@ -55,7 +58,8 @@ def _if_else(draft: Draft) -> Formed | None:
 
 def _if(draft: Draft, *, first_branch: bool) -> Formed:
     """Returns the form with an If: the case takes one branch, inputs with other values the other one."""
-    condition, first = "Condition", draft.first
+    condition, first, opset = "Condition", draft.first, draft.model.opset_import[0]
+    opset.version = min(opset.version, NEWEST_IF)
     branches = {f"{name}_branch": _branch(draft, name) for name in ("then", "else")}
     del draft.graph.node[:], draft.graph.initializer[:]
     draft.graph.node.append(helper.make_node("If", [condition], draft.outputs, "If", **branches))

@@ -18,7 +18,7 @@ from .structs import (
     DML_TENSOR_TYPE_BUFFER,
 )
 
-Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar"]
+Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar", "float"]
 
 
 class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctyp
 
     A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes, a scalar 8.
     """
-    types = {"uint": c_uint32, "int": c_uint32, "scalar": c_uint64}
+    types = {"uint": c_uint32, "int": c_uint32, "float": c_uint32, "scalar": c_uint64}
     members = [(field, types.get(kind, c_void_p)) for field, kind in fields]
     return type(name, (ctypes.Structure,), {"_fields_": members})
 

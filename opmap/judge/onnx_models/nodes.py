@@ -177,10 +177,10 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
 
 
 def _constant(array: np.ndarray) -> Tensor | tuple[int, ...]:
-    """Returns a constant input: a scalar as a tensor, a list as its numbers."""
-    if array.ndim:
+    """Returns a constant input: a list as its numbers, anything else as a tensor."""
+    if array.ndim == 1:
         return tuple(int(value) for value in array.ravel())
-    return Tensor.from_bytes(_data_type(array), (), array.tobytes())
+    return Tensor.from_bytes(_data_type(array), array.shape, without_bool(array).tobytes())
 
 
 def descriptor(

@@ -46,7 +46,9 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
             members[field.name] = tuple(number.number(*field.limits) for number in value.elements())
         elif field.names:
             members[field.name] = _enumeration(field, value)
-        elif field.typed_by:
+        elif field.is_scalar and not field.typed_by:
+            members[field.name] = _scalar(DataType.FLOAT32, value)
+        elif field.is_scalar:
             name = str(cls.spec().field(field.typed_by).shown(members[field.typed_by]))
             members[field.name] = _scalar(DataType[name] if name in DataType.__members__ else DataType.UINT64, value)
         else:

@@ -1,0 +1,96 @@
+"""DML_OPERATOR_DIAGONAL_MATRIX and ONNX EyeLike.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_diagonal_matrix_operator_desc
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..errors import MappingError
+from ..tensors import DataType, Tensor
+from ..vocabulary import Verdict
+from . import size_classes
+from .contract import Lowering, Operator, leading_ones_added
+from .expansions import none
+
+FEWEST = 4
+"""The DirectML EP pads the output of an EyeLike node to this many dimensions."""
+
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+"""The limits of INT."""
+
+ONE = 0x3F800000
+"""The FLOAT 1.0, which an EyeLike node writes."""
+
+TYPES = {1: "FLOAT32", 2: "UINT8", 3: "INT8", 4: "UINT16", 5: "INT16", 6: "INT32", 7: "INT64", 9: "UINT8"}
+TYPES |= {10: "FLOAT16", 11: "FLOAT64", 12: "UINT32", 13: "UINT64"}
+"""Number of a data type in ONNX -> the data type. The EP maps BOOL to UINT8."""
+
+
+def lower(desc: OperatorDesc) -> Lowering:
+    """Returns the EyeLike node of one matrix. Raises MappingError if there are several, or another value than 1."""
+    output = desc.output_tensor
+    if desc.value != ONE or prod(output.sizes[:-2]) > 1:
+        message = "an EyeLike node writes the value 1 into one matrix"
+        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    matrix = output.sizes[-2:]
+    zeros = array(output.data_type.bits_code, bytes(prod(matrix) * output.data_type.size))
+    return Lowering(
+        op_type="EyeLike",
+        attributes={"k": desc.offset},
+        shapes={},
+        output_shape=matrix,
+        constants={"input": Tensor(output.data_type, matrix, zeros)},
+        substitutions=leading_ones_added(output.dimension_count, FEWEST),
+    )
+
+
+def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of an EyeLike node. Of its input, the sizes and the type count.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorEyeLike.cpp.
+    """
+    like, data_type = attributes["input"], attributes.get("dtype")
+    return OPERATOR.descriptor(
+        output_tensor=TensorDesc(DataType[TYPES[data_type]] if data_type else like.data_type, pad(like.sizes, FEWEST)),
+        offset=max(min(attributes.get("k", 0), HIGHEST), LOWEST),  # beyond INT it is beyond every matrix
+        value=ONE,
+    )
+
+
+PARAMETERS = {
+    "node": ("eye", "none"),  # whether an EyeLike node writes the same
+    "offset": ("least", "below", "within", "above", "highest"),  # where the diagonal is
+    "shape": ("square", "wide", "high"),
+    "value": size_classes.SCALARS,
+}
+
+
+def classify(desc: OperatorDesc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
+    (height, width), offset = desc.output_tensor.sizes[-2:], desc.offset
+    place = "below" if offset <= -height else "above" if offset >= width else "within"
+    return {
+        "node": "eye" if desc.value == ONE and prod(desc.output_tensor.sizes[:-2]) == 1 else "none",
+        "offset": {LOWEST: "least", HIGHEST: "highest"}.get(offset, place),
+        "shape": "square" if height == width else "wide" if width > height else "high",
+        "value": size_classes.scalar(desc.scalar_tensors["Value"]),
+    }
+
+
+OPERATOR = Operator(
+    name="DIAGONAL_MATRIX",
+    expansion=none,
+    parameters=PARAMETERS,
+    classify=classify,
+    lower=lower,
+    onnx_operator="EyeLike",
+    newest_opset=21,
+    constant_inputs={0: "input"},
+    emit=emit,
+)
