@@ -46,7 +46,7 @@ MAX_DIGITS = 4300
 """The most digits of a decimal number in a file. Python refuses to read and to print a longer one."""
 
 MAX_COMMANDS = 10_000
-"""The most commands of a DxDispatch JSON file, and so the most dispatches."""
+"""The most commands of a DxDispatch JSON file, and so the most dispatches; the most nodes of an ONNX model that are judged."""
 
 MAX_SIZES = 64
 """The most sizes, strides and flags of a tensor desc in a JSON file, and the most sizes of an array in a frame. A valid

@@ -433,6 +433,11 @@ class TestHostile:
         monkeypatch.setattr("opmap.judge.onnx_models.wire.MAX_MODEL_PARTS", 10)
         self.refused(capsys, one_node(tmp_path / "m"), "must have at most 10 parts")
 
+    def test_nodes(self, tmp_path, capsys, monkeypatch):
+        """Each node that is judged takes a millisecond and more."""
+        monkeypatch.setattr("opmap.judge.onnx_models.nodes.MAX_COMMANDS", 0)
+        self.refused(capsys, one_node(tmp_path / "m"), "must have at most 0 nodes that are judged, got 1")
+
     def test_functions(self, tmp_path, capsys):
         """Functions that call each other twice, thirty times: more nodes than any memory holds."""
         opsets, functions = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)], []

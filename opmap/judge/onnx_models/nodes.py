@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import onnx
 
 from ...descriptors import OperatorDesc, TensorDesc
 from ...errors import InputError, names
-from ...limits import MAX_ELEMENTS
+from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted
 from ...tensors import DataType, Tensor
 from .reading import GivenModel, nodes_of, subgraphs
@@ -76,7 +76,7 @@ class GivenNode:
 def find_nodes(given: GivenModel) -> list[GivenNode]:
     """Returns the nodes of our operators: those of the main graph, then those in subgraphs.
 
-    Raises InputError if there are none.
+    Raises InputError if there are none, or too many.
     """
     graph, visible_names = given.model.graph, seen_values(given)
     nodes = [_node(node, _problem(node, visible_names)) for node in graph.node if is_ours(node)]
@@ -89,6 +89,8 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
     if not nodes:
         types = list(dict.fromkeys(node.op_type for node in graph.node))
         raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
+    if len(nodes) > MAX_COMMANDS:
+        raise InputError(f"must have at most {MAX_COMMANDS} nodes that are judged, got {len(nodes)}")
     count = Counter(node.label for node in nodes)
     for number, given_node in enumerate(nodes):
         if count[given_node.label] > 1:
@@ -107,7 +109,7 @@ def seen_values(given: GivenModel) -> set[str]:
     return {name for node in given.as_run.model.graph.node for name in node.output}
 
 
-def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None:
+def _problem(node: onnx.NodeProto, visible_names: set[str]) -> str | None:
     """Returns why a node of the main graph cannot be judged, or None."""
     operator = OPERATORS[OPERATOR_NODES[node.op_type]]
     spec, further = operator.descriptor.spec(), operator.constant_inputs
@@ -124,7 +126,7 @@ def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None
         return f"{node.op_type} must have {wanted}, got {len(node.input)} and {len(node.output)}"
     if wrong:
         return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
-    if not set(node.output) <= set(visible_names):
+    if not visible_names.issuperset(node.output):
         return f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     return None
 
