@@ -24,7 +24,7 @@ from opmap.diagnosis.relation import Model
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.evidence.cause_view import condition_text
-from opmap.evidence.documents import AskedDocument, ClosestDocument
+from opmap.evidence.documents import AskedDocument, ClosestDocument, ConditionDocument
 from opmap.faults import Fault, open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
@@ -192,6 +192,18 @@ class TestValidate:
         """After asking, a condition that fits all answers and is not exact is told so; no answer contradicts it."""
         closest = ClosestDocument("data type INT8", [], failing=(2, 2), passing=(0, 9)) if sought else None
         assert text == condition_text(None, closest, AskedDocument(9, 4, 5, contradicting))
+
+    @pytest.mark.parametrize(
+        ("parts", "runs", "text"),
+        [
+            ([[]], 0, "all cases of this run fail"),
+            ([["a"]], 0, "the text (fits the cases of this run)"),
+            ([[]], 9, "the text"),
+        ],
+    )
+    def test_fits(self, parts, runs, text):
+        """Where none passed, nothing separates the cases: all fail. What was not asked only fits the run."""
+        assert text == condition_text(ConditionDocument("the text", parts), None, AskedDocument(runs, runs, 0, 0))
 
     def test_green(self, capsys):
         code, out = self.run(capsys, "--provider", "cpu")
