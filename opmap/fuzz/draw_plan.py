@@ -31,7 +31,7 @@ from .plan import (
     Updating,
 )
 from .reference import Invalid
-from .state import CAPTURE, State
+from .state import CAPTURE, State, planned
 
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
@@ -47,15 +47,25 @@ def draw_plan(source: RandomSource, switches: Collection[str]) -> Plan:
     return PlanDrawing(source, switches).plan()
 
 
-def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: int) -> Plan:
-    """Returns a plan with one piece alone. `number` chooses the way: as usual, node by node, with symbols, without shapes."""
+def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: int) -> Plan | None:
+    """Returns a plan with one piece alone; None if the CPU EP does not have it in this type.
+
+    `number` chooses the way: as usual, node by node, with symbols, without shapes.
+    """
     switches = (frozenset[str](), frozenset({"fusion-off"}), frozenset({"symbolic"}), frozenset({"shapeless"}))[
         number % 4
     ]
-    graph = draw_alone(source, piece, data_type, switches)
     setup = Setup(config=dict([_CONFIG["fusion-off"]]) if "fusion-off" in switches else {}, cpu_nodes=True)
-    runs = (Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
-    return Plan(graphs=(graph,), actions=(Opening(session="s", setup=setup), *runs))
+    runs = tuple(Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
+    for _ in range(8):
+        try:
+            graph = draw_alone(source, piece, data_type, switches)
+            plan = Plan(graphs=(graph,), actions=(Opening(session="s", setup=setup), *runs))
+            planned(plan)
+        except Invalid:
+            continue
+        return plan
+    return None
 
 
 class PlanDrawing:

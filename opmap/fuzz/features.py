@@ -29,6 +29,7 @@ from .plan import (
     SeededInputs,
     Updating,
 )
+from .reference import has_unused
 from .state import CAPTURE
 from .switches import SWITCHES
 
@@ -37,6 +38,9 @@ Features = tuple[frozenset[str], ...]
 
 _OPERATOR = "node:"
 """The prefix of features that say which registered operator a graph has."""
+
+_PIECE = "piece:"
+"""The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs it."""
 
 _SIMPLEST = "identity"
 """The operator that a shrunk plan has if any operator shows the failure: no find needs it."""
@@ -61,7 +65,9 @@ def features(plan: Plan) -> Features:
 
 def needed(plan: Plan) -> Features:
     """Returns the features that a shrunk plan needs: none of them could be removed."""
-    return tuple(session - {_SIMPLEST} for session in features(plan))
+    return tuple(
+        frozenset(f for f in session if f != _SIMPLEST and not f.startswith(_PIECE)) for session in features(plan)
+    )
 
 
 def switches_of(find: Features) -> frozenset[str]:
@@ -127,7 +133,7 @@ def _of_graph(graph: Graph) -> set[str]:
         "scalar-index": any(scalars & set(node.inputs) for node in registered),
         "chain": any(inner & set(node.inputs) for node in nodes),
         "many-nodes": sum(len(node.operators()) for node in nodes) >= 5,
-        "unused-node": inner - read - outputs,
+        "unused-node": (inner - read - outputs) or any(has_unused(node.kernel) for node in nodes if node.lines),
         "several-outputs": len(outputs) > 1,
         "inner-output": inner & read & outputs,
         "odd-names": graph.odd,
@@ -139,7 +145,8 @@ def _of_graph(graph: Graph) -> set[str]:
     }
     operators = {node.op.lower() for node in nodes if node.op in (*MOVES, "If")}
     operators |= {f"{_OPERATOR}{node.op}" for node in registered}
-    computing = {name for node in nodes if node.lines for name in (*node.operators(), *_groups()[node.op])}
+    lines = [node for node in nodes if node.lines]
+    computing = {name for node in lines for name in (*node.operators(), *_groups()[node.op], f"{_PIECE}{node.op}")}
     kinds = {s.kind for s in sources} - {"input", "constant"}
     return _those(conditions) | direct | operators | computing | kinds
 
@@ -220,7 +227,9 @@ def _empty(graph: Graph, round: SeededInputs) -> set[str]:
     """Returns where empty tensors are: among the outputs (all, or some beside others) or only inside."""
     empty = {name for name, value in infer(graph, round.sizes).items() if 0 in value.sizes}
     outputs = empty & set(graph.outputs)
+    nodes = [node for node in all_nodes(graph.nodes) if empty & node.reads()]
     conditions = {
+        "full-from-empty": any(set(node.outputs) - empty for node in nodes),
         "empty": empty,
         "empty-output": outputs,
         "empty-inside": empty and not outputs,

@@ -176,6 +176,13 @@ def made_and_read(lines: tuple[str, ...]) -> tuple[list[str], set[str]]:
     return [name for node in nodes for name in node.output], read
 
 
+def has_unused(kernel: Kernel) -> bool:
+    """Returns whether a line of a kernel makes nothing that is read or shown."""
+    _, read = made_and_read(kernel.lines)
+    used = read | set(kernel.outputs)
+    return any(used.isdisjoint(node.output) for node in _parsed(kernel.lines).node)
+
+
 def _rename(node: onnx.NodeProto, rename: Callable[[str], str]) -> None:
     """Renames all values of a node, and those of its bodies."""
     node.input[:] = [name and rename(name) for name in node.input]
