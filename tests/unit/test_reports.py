@@ -112,8 +112,10 @@ class TestFiles:
 
     def test_resumed(self, tmp_path):
         """The reports of an earlier end are gone while a resumed run goes on: they would say less than there is."""
-        for name in ("diagnosis.json", "junit.xml", "summary.md", "report.html"):
+        for name in ("junit.xml", "summary.md", "report.html"):
             (tmp_path / name).write_text("old", encoding="utf-8")
+        diagnosis = '{"schema":"opmap-diagnosis/1","provider":"x","groups":[]}'
+        (tmp_path / "diagnosis.json").write_text(diagnosis, encoding="utf-8")
         (tmp_path / "run.json").write_text('{"schema":"opmap-results/1","selection":{}}', encoding="utf-8")
 
         Bundle(tmp_path, {}, resume=True).release()

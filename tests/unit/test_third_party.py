@@ -21,7 +21,7 @@ from opmap.tensors import DataType, Tensor
 pytestmark = pytest.mark.platform
 
 MODULE = '''
-import atexit, os, sys
+import atexit, os, sys, time
 
 import numpy as np
 
