@@ -192,7 +192,8 @@ def described(kernel: Kernel, values: tuple[Value | None, ...]) -> Described:
             raise Invalid("an input that must be a constant")
         else:
             tensor = Tensor(value.type, value.sizes, value.known)
-            attributes[constants[at]] = tuple(tensor.integers) if value.sizes else tensor
+            is_list = value.type is DataType.INT64 and len(value.sizes) == 1
+            attributes[constants[at]] = tuple(tensor.integers) if is_list else tensor
     try:
         desc = emitted(kernel.op, list(tensors.values()), attributes)
         lengths = [tensor.element_count for tensor in desc.inputs.values()]
