@@ -148,11 +148,11 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...], rows: Nu
 def rounds(desc: OperatorDesc, data: str) -> list[str]:
     """Returns the names of the rounds that a data pattern needs: one per digit of the largest address.
 
-    If one round is enough, its name is the pattern's. Without data, there is one round without a name.
+    If one round is enough, its name is the pattern's. Without data, there is one round.
     """
     data_tensors = [desc.tensors[name] for name in desc.own_spec.data_tensors]
     if not data_tensors:
-        return [""]
+        return [data]
     last = sum(t.element_count for t in data_tensors) - 1
     width = min(t.data_type.size for t in data_tensors) * 8
     digits = max(-(-last.bit_length() // width), 1)

@@ -21,8 +21,7 @@ from .expansions import none
 FEWEST = 4
 """The DirectML EP pads the output of an EyeLike node to this many dimensions."""
 
-LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The limits of INT."""
+LOWEST, HIGHEST = DataType.INT32.limits
 
 ONE = 0x3F800000
 """The FLOAT 1.0, which an EyeLike node writes."""
@@ -66,19 +65,18 @@ def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
 PARAMETERS = {
     "node": ("eye", "none"),  # whether an EyeLike node writes the same
     "offset": ("least", "below", "within", "above", "highest"),  # where the diagonal is
-    "shape": ("square", "wide", "high"),
+    "shape": size_classes.MATRICES,
     "value": size_classes.SCALARS,
 }
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter."""
-    (height, width), offset = desc.output_tensor.sizes[-2:], desc.offset
-    place = "below" if offset <= -height else "above" if offset >= width else "within"
+    matrix, offset = desc.output_tensor.sizes[-2:], desc.offset
     return {
         "node": "eye" if desc.value == ONE and prod(desc.output_tensor.sizes[:-2]) == 1 else "none",
-        "offset": {LOWEST: "least", HIGHEST: "highest"}.get(offset, place),
-        "shape": "square" if height == width else "wide" if width > height else "high",
+        "offset": {LOWEST: "least", HIGHEST: "highest"}.get(offset, size_classes.diagonal(offset, *matrix)),
+        "shape": size_classes.matrix(*matrix),
         "value": size_classes.scalar(desc.scalar_tensors["Value"]),
     }
 

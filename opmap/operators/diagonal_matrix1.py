@@ -8,40 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import OperatorDesc, TensorDesc, complete, pad
 from ..errors import MappingError
 from ..tensors import DataType, Tensor
 from ..vocabulary import Verdict
+from . import size_classes
 from .contract import CAST_ON_CPU, Lowering, Operator, Substitution, leading_ones_added
 from .expansions import none
 
 FEWEST = 4
 """The DirectML EP pads the tensors of a Trilu node to this many dimensions."""
 
-LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The limits of INT."""
+LOWEST, HIGHEST = DataType.INT32.limits
 
 
-def diagonals(desc: OperatorDesc) -> range:
-    """Returns the diagonals of the matrices, by the x coordinate at which each crosses the first row."""
+def diagonals(desc: OperatorDesc) -> tuple[range, list[int]]:
+    """Returns the diagonals of the matrices, by the x coordinate at which each crosses the first row; and those that get the value."""
     height, width = desc.output_tensor.sizes[-2:]
-    return range(1 - height, width)
-
-
-def filled(desc: OperatorDesc) -> list[int]:
-    """Returns the diagonals that get the value."""
-    begin, end = desc.diagonal_fill_begin, desc.diagonal_fill_end
-    return [x for x in diagonals(desc) if (begin <= x < end if begin <= end else x >= begin or x < end)]
+    begin, end, every = desc.diagonal_fill_begin, desc.diagonal_fill_end, range(1 - height, width)
+    return every, [x for x in every if (begin <= x < end if begin <= end else x >= begin or x < end)]
 
 
 def triangle(desc: OperatorDesc) -> tuple[int, int] | None:
-    """Returns `upper` and `k` of the Trilu node that fills the same diagonals; None if no node does."""
-    begin, end, own = desc.diagonal_fill_begin, desc.diagonal_fill_end, filled(desc)
-    if begin == LOWEST:
-        return 1, end
-    if end == HIGHEST:
-        return 0, begin - 1
-    every = diagonals(desc)
+    """Returns `upper` and `k` of the Trilu node that writes the same; None if no node does."""
+    (every, own), begin, end = diagonals(desc), desc.diagonal_fill_begin, desc.diagonal_fill_end
+    if desc.value or desc.input_tensor is None:
+        return None
+    if begin == LOWEST or end == HIGHEST:
+        return (1, end) if begin == LOWEST else (0, begin - 1)
     if own == list(every[: len(own)]):
         return 1, every[0] + len(own)
     return (0, every[-1] - len(own)) if own == list(every[-len(own) :]) else None
@@ -50,20 +44,18 @@ def triangle(desc: OperatorDesc) -> tuple[int, int] | None:
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Trilu node with the descriptor's own sizes. Raises MappingError if more than a triangle of zeros is written."""
     node = triangle(desc)
-    if node is None or desc.value or desc.input_tensor is None:
+    if node is None:
         message = "a Trilu node has an input, and writes zeros on one side of a diagonal"
         raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
-    (upper, k), (before, after) = node, ((desc.diagonal_fill_begin, desc.diagonal_fill_end), _ends(*node))
+    before, after = (desc.diagonal_fill_begin, desc.diagonal_fill_end), _ends(*node)
     detail = f"DiagonalFillBegin, DiagonalFillEnd {before} -> {after}"
+    changed = () if before == after else (Substitution("diagonals", detail),)
     return Lowering(
         op_type="Trilu",
-        attributes={"upper": upper},
+        attributes={"upper": node[0]},
         shapes={"InputTensor": desc.input_tensor.sizes},
-        constants={"k": Tensor.from_values(DataType.INT64, (), [k])},
-        substitutions=(
-            *leading_ones_added(desc.output_tensor.dimension_count, FEWEST),
-            *([Substitution("diagonals", detail)] if before != after else []),
-        ),
+        constants={"k": Tensor.from_values(DataType.INT64, (), [node[1]])},
+        substitutions=leading_ones_added(desc.output_tensor.dimension_count, FEWEST) + changed,
     )
 
 
@@ -79,16 +71,10 @@ def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
     """
     k = attributes.get("k", (0,))
     (diagonal,) = k.integers if isinstance(k, Tensor) else k
-    padded = TensorDesc(data.data_type, pad(data.sizes, max(data.dimension_count, FEWEST)))
     begin, end = _ends(attributes.get("upper", 1), diagonal)
-    return OPERATOR.descriptor(
-        input_tensor=padded,
-        output_tensor=padded,
-        value_data_type=data.data_type.number,
-        value=0,
-        diagonal_fill_begin=begin,
-        diagonal_fill_end=end,
-    )
+    padded = TensorDesc(data.data_type, pad(data.sizes, max(data.dimension_count, FEWEST)))
+    numbers = {"Value": 0, "DiagonalFillBegin": begin, "DiagonalFillEnd": end}
+    return complete(OPERATOR.descriptor, {"InputTensor": padded}, numbers)
 
 
 PARAMETERS = {
@@ -98,30 +84,25 @@ PARAMETERS = {
     "ends": ("in order", "equal", "inverted"),
     "begin": ("least", "below", "within", "above"),  # where DiagonalFillBegin is: below the matrix, above it, or within
     "end": ("below", "within", "above", "highest"),
-    "shape": ("square", "wide", "high"),
+    "shape": size_classes.MATRICES,
     "value": ("0", "other"),
 }
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter."""
-    begin, end, every, own = desc.diagonal_fill_begin, desc.diagonal_fill_end, diagonals(desc), filled(desc)
-    height, width = desc.output_tensor.sizes[-2:]
-    node = None if desc.value or desc.input_tensor is None else triangle(desc)
+    (every, own), begin, end = diagonals(desc), desc.diagonal_fill_begin, desc.diagonal_fill_end
+    matrix, node = desc.output_tensor.sizes[-2:], triangle(desc)
     return {
         "node": ("lower", "upper")[node[0]] if node else "none",
         "given": "nothing" if desc.input_tensor is None else "input",
         "filled": "all" if len(own) == len(every) else "some" if own else "none",
         "ends": "inverted" if begin > end else "equal" if begin == end else "in order",
-        "begin": "least" if begin == LOWEST else _place(begin, every),
-        "end": "highest" if end == HIGHEST else _place(end, every),
-        "shape": "square" if height == width else "wide" if width > height else "high",
+        "begin": "least" if begin == LOWEST else size_classes.diagonal(begin, *matrix),
+        "end": "highest" if end == HIGHEST else size_classes.diagonal(end, *matrix),
+        "shape": size_classes.matrix(*matrix),
         "value": "other" if desc.value else "0",
     }
-
-
-def _place(diagonal: int, every: range) -> str:
-    return "below" if diagonal < every[0] else "above" if diagonal > every[-1] else "within"
 
 
 OPERATOR = Operator(

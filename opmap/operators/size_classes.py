@@ -58,6 +58,9 @@ class twice: with few indices and with many."""
 SCALARS = ("0", "lowest", "highest", "33 bits", "special", "other")
 """Classes of a scalar: both ends of its data type, numbers that take more than 32 bits, floats that are no usual numbers."""
 
+MATRICES = ("square", "wide", "high")
+"""Classes of the sizes of a matrix."""
+
 BYTES = ("whole", "part")
 """Classes of an output's size in bytes: `whole` is a multiple of 4, `part` is not."""
 
@@ -77,6 +80,16 @@ def length(n: int) -> str | None:
 def count(n: int, last: int = 2) -> str:
     """Returns the class of a count: the number itself below `last`, and `2+` (with `last` for the 2) from there on."""
     return str(n) if n < last else f"{last}+"
+
+
+def matrix(height: int, width: int) -> str:
+    """Returns the class of the sizes of a matrix."""
+    return "square" if height == width else "wide" if width > height else "high"
+
+
+def diagonal(offset: int, height: int, width: int) -> str:
+    """Returns where a diagonal is: `within` a matrix, `below` or `above` it. `offset` is where it crosses the first row."""
+    return "below" if offset <= -height else "above" if offset >= width else "within"
 
 
 def place(axis: int, dimensions: int) -> str:

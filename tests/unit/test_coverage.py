@@ -62,8 +62,9 @@ class TestTiers:
         missing = coverage.missing(strength=2)
         fewest = OPERATORS[operator].dimension_counts[0]
         assert {"data_type INT8", "example 1", f"data_type INT8, dimensions {fewest}"} <= set(missing)
-        assert f"rule {operator}.C1" in Covered(operator).missing(strength=1)
-        (output,) = OPERATORS[operator].descriptor.spec().field_names("output")
+        spec = OPERATORS[operator].descriptor.spec()
+        assert f"rule {spec.rules[0].id}" in Covered(operator).missing(strength=1)
+        (output,) = spec.field_names("output")
         assert f"field {output}" in Covered(operator).missing(strength=1)
 
     @pytest.mark.slow
