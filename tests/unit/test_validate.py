@@ -79,3 +79,20 @@ class TestValidate:
         assert "4 of 4 cases proven" in out
         assert "interrupted" in out
         assert out.splitlines()[-1].startswith("interrupted: 4 passed in ")
+
+    def test_interrupted_causes(self, monkeypatch, capsys, tmp_path):
+        """Ctrl-C while the causes are sought is told, with 130; the results are there."""
+
+        def interrupted(*arguments, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("opmap.diagnosis.diagnose.quick_diagnoses", interrupted)
+        words = ("--provider", "fault:output-zero", "--case", "gather/example.1", "--report", str(tmp_path / "b"))
+
+        assert 130 == main(["validate", *words])
+
+        out, err = capsys.readouterr()
+        assert "opmap: the causes were not found: interrupted\n" == err
+        assert out.splitlines()[-1].startswith("interrupted: 1 failed in ")
+        assert (tmp_path / "b" / "results.jsonl").read_bytes().count(b"\n") == 1
+        assert not (tmp_path / "b" / "diagnosis.json").exists()

@@ -149,9 +149,12 @@ def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
         return []
     try:
         return diagnose(session, run)
-    except (OpmapError, KeyboardInterrupt) as error:
-        print_error(f"the causes were not found: {error or 'interrupted'}")
-        return None
+    except OpmapError as error:
+        print_error(f"the causes were not found: {error}")
+    except KeyboardInterrupt:
+        session.results.interrupted = True
+        print_error("the causes were not found: interrupted")
+    return None
 
 
 def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
