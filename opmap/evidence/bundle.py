@@ -74,7 +74,7 @@ class Bundle:
         self._seconds: dict[str, float] = {}
         self.completed = False
         try:
-            earlier = read_bundle(self.folder) if resume else None
+            earlier = read_bundle(self.folder, causes=False) if resume else None
             if earlier:
                 self._continue(earlier, frozenset(ids), whole)
             for name in (*REPORTS, TIMES, HTML):

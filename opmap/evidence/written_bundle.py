@@ -113,8 +113,8 @@ class WrittenBundle:
         return InputError(message, file=str(self.folder / RECORDS))
 
 
-def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
-    """Returns the bundle in a folder. Its records are read later.
+def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> WrittenBundle:
+    """Returns the bundle in a folder, without `causes` as if there was no diagnosis. Its records are read later.
 
     Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
     """
@@ -127,7 +127,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
     times = _document(path / TIMES, TimesDocument).seconds if (path / TIMES).exists() else {}
-    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if (path / DIAGNOSIS).exists() else None
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if causes and (path / DIAGNOSIS).exists() else None
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     survey = _document(path / SURVEY, SurveyDocument) if (path / SURVEY).exists() else None

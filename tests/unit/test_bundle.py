@@ -137,7 +137,7 @@ class TestResume:
         monkeypatch.undo()
         assert RECORDS == resume(tmp_path).done
 
-    @pytest.mark.parametrize("name", ["survey.json", "diagnosis.json", "times.json"])
+    @pytest.mark.parametrize("name", ["survey.json", "times.json"])
     def test_bad_file(self, name, tmp_path):
         """A spoilt file beside the records is refused; nothing is touched, also not the report."""
         interrupted(tmp_path)
