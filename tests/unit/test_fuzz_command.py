@@ -103,7 +103,7 @@ class TestFuzz:
     def test_planted(self, name, feature, monkeypatch, capsys):
         """A planted fault of each kind is found in under a minute, and its find needs what the fault needs."""
         monkeypatch.syspath_prepend(str(Path(__file__).parent))
-        arguments = ["fuzz", "--provider", f"planted_providers:{name}", "--seconds", "60", "--seed", "1", "--json"]
+        arguments = ["fuzz", "--provider", f"planted_graph_faults:{name}", "--seconds", "60", "--seed", "1", "--json"]
         assert 1 == cli.main(arguments)
         finds = json.loads(capsys.readouterr().out)["finds"]
         assert {"silent"} == {find["kind"] for find in finds}

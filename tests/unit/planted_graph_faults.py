@@ -1,0 +1,148 @@
+"""Third party's providers with a planted fault each, for the tests of `opmap fuzz`: the CPU EP, but wrong in one way.
+
+`python -m pytest` imports this module as a provider's module: `--provider planted_providers:WrongHalf`.
+"""
+
+import msgspec
+import numpy as np
+import onnx
+import onnxruntime
+
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Bind, Open, Put, RunBound, Setup
+
+
+class Session:
+    """A session on the CPU EP."""
+
+    def __init__(self, model):
+        onnxruntime.set_default_logger_severity(4)
+        self.session = onnxruntime.InferenceSession(model, providers=[CPU])
+
+    def run(self, feeds, outputs=None):
+        """Returns the outputs."""
+        return self.session.run(outputs, feeds)
+
+
+class Provider:
+    """A provider whose sessions are of the class `session`."""
+
+    session = Session
+
+    def open(self, model, setup):
+        """Returns a session."""
+        return self.session(model)
+
+    def run(self, model, feeds):
+        """Returns the outputs of one run."""
+        return self.session(model).run(feeds)
+
+
+class WrongHalf(Provider):
+    """A fused gate takes the wrong half: the product of a half and of its own activation."""
+
+    class session(Session):
+        """Changes a product of two halves."""
+
+        def __init__(self, model):
+            graph = (loaded := onnx.load_from_string(model)).graph
+            halves = {name for node in graph.node if node.op_type == "Split" for name in node.output}
+            gates = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Sigmoid" and n.input[0] in halves}
+            for node in graph.node:
+                gate = set(node.input) & set(gates) if node.op_type == "Mul" else ()
+                for name in gate:
+                    node.input[:] = [name, gates[name]]
+            super().__init__(loaded.SerializeToString())
+
+
+class StaleSequenceSize(Provider):
+    """Every run after the first one joins as many elements of a sequence as the first one did."""
+
+    class session(Session):
+        """Remembers the sizes of the first run."""
+
+        def __init__(self, model):
+            super().__init__(model)
+            ops = {node.op_type for node in onnx.load_from_string(model).graph.node}
+            self.joins, self.first = "ConcatFromSequence" in ops, None
+
+        def run(self, feeds, outputs=None):
+            """Cuts what is longer than it was at first."""
+            results = super().run(feeds, outputs)
+            if self.joins and outputs is None:
+                self.first = self.first or [array.shape for array in results]
+                results = [
+                    array[tuple(map(slice, shape))] if 0 < len(shape) == array.ndim else array
+                    for array, shape in zip(results, self.first, strict=True)
+                ]
+            return results
+
+
+class SkipsEmpty(Provider):
+    """An operator with an empty input is skipped, though its output has elements."""
+
+    class session(Session):
+        """Leaves the memory of such outputs as it was: zeros."""
+
+        def __init__(self, model):
+            loaded = onnx.load_from_string(model)
+            shown = {output.name for output in loaded.graph.output}
+            made = [n for n in loaded.graph.node if n.op_type in ("Pad", "Concat", "ScatterElements", "ReduceSum")]
+            self.inputs = {name: node.input for node in made for name in node.output if name in shown}
+            self.order = [output.name for output in loaded.graph.output]
+            for name in {each for inputs in self.inputs.values() for each in inputs if each} - shown:
+                loaded.graph.output.add(name=name)
+            super().__init__(loaded.SerializeToString())
+
+        def run(self, feeds, outputs=None):
+            """Zeros the outputs of nodes with an empty input."""
+            every = dict(zip((o.name for o in self.session.get_outputs()), super().run(feeds), strict=True))
+            results = []
+            for name in self.order if outputs is None else outputs:
+                empty = any(every[each].size == 0 for each in self.inputs.get(name, ()) if each in every)
+                results.append(np.zeros_like(every[name]) if empty else every[name])
+            return results
+
+
+class SkipsOthersNodes(Provider):
+    """A run with the same sizes as the one before replays it, without the nodes that another provider has."""
+
+    class session(Session):
+        """Gives the outputs of the first run, if a node is not its own."""
+
+        def __init__(self, model):
+            super().__init__(model)
+            ops = {node.op_type for node in onnx.load_from_string(model).graph.node}
+            self.others, self.recorded = bool(ops & {"Unique", "Compress", "Det"}), {}
+
+        def run(self, feeds, outputs=None):
+            """Replays."""
+            key = (tuple((name, array.shape) for name, array in feeds.items()), outputs and tuple(outputs))
+            if not self.others:
+                return super().run(feeds, outputs)
+            if key not in self.recorded:
+                self.recorded[key] = super().run(feeds, outputs)
+            return self.recorded[key]
+
+
+class NotWritten(SessionProvider):
+    """An output that the caller allocated is not written: the run gives it, and its memory stays as it was."""
+
+    def __init__(self):
+        super().__init__(CPU)
+        self.targets, self.first = {}, {}
+
+    def perform(self, step, limit=None):
+        """Performs one step."""
+        if isinstance(step, Open):
+            step = msgspec.structs.replace(step, setup=Setup(level=step.setup.level))
+        if isinstance(step, Put):
+            self.first[step.value] = np.array(step.array)
+        if isinstance(step, Bind):
+            targets = {name: value for name, value in step.outputs.items() if value in self.first}
+            self.targets.setdefault(step.session, {}).update(targets)
+        result = super().perform(step, limit)
+        if isinstance(step, RunBound) and result.error is None:
+            stale = {name: self.first[value] for name, value in self.targets.get(step.session, {}).items()}
+            result = msgspec.structs.replace(result, outputs={**result.outputs, **stale})
+        return result
