@@ -9,9 +9,11 @@ this tenth the chosen cases catch.
     pip install -e .[test]
     python tools/choose_random.py standard 2000
     python tools/choose_random.py full 10000
+    python tools/choose_random.py standard 3000 --pool 6000 --operators SPLIT JOIN
     python tools/choose_random.py standard 50 --pool 500 -o random.json
 
-The last form takes few cases from a small pool, and writes another file. A file is written at the end, in one step.
+The third form chooses for some operators only, such as new ones; the others keep their cases. The last form takes few cases from a
+small pool, and writes another file. A file is written at the end, in one step.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ from opmap.cases.parameters import is_large
 from opmap.cases.random_cases import chosen_numbers, drawn_case
 from opmap.cases.values import seed_of
 from opmap.operators import OPERATORS
-from opmap.operators.size_classes import MAX_BYTES
 from opmap.vocabulary import Tier
 
 FILE = Path(covering_arrays.__file__).parent / "covering" / "random.json"
@@ -51,6 +52,9 @@ HELD_OUT = 10
 
 WEIGHTS = {1: 8.0, 2: 8.0, 3: 1.0}
 """Strength -> what the faults of this strength count."""
+
+MAX_BYTES = 2**20
+"""The most bytes of a tensor of a chosen case: `standard` has nothing larger."""
 
 FREE_ELEMENTS = 20_000
 """How many elements cost as much as the case itself."""
@@ -74,11 +78,13 @@ def main() -> None:
     parser.add_argument(
         "--pool", type=int, default=POOL, metavar="N", help="random cases of each operator (%(default)s)"
     )
+    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=[*OPERATORS], metavar="NAME")
     parser.add_argument("-o", "--output", type=Path, default=FILE, metavar="FILE", help="file to write (%(default)s)")
     arguments = parser.parse_args()
     numbers = json.loads(FILE.read_bytes())
-    chosen = choose(arguments.tier, arguments.count, arguments.pool)
-    numbers[arguments.tier] = {name: [n for operator, n in chosen if operator == name] for name in OPERATORS}
+    chosen = choose(arguments.tier, arguments.count, arguments.pool, arguments.operators)
+    new = {name: [n for operator, n in chosen if operator == name] for name in arguments.operators}
+    numbers[arguments.tier] = {**numbers[arguments.tier], **new}
     written = arguments.output.with_suffix(".tmp")
     written.write_bytes(_encoded(numbers))
     os.replace(written, arguments.output)
@@ -93,24 +99,21 @@ def _encoded(numbers: dict[str, dict[str, list[int]]]) -> bytes:
     return ("{\n" + ",\n".join(tiers) + "\n}\n").encode()
 
 
-def choose(tier: Tier, count: int, pool: int) -> list[Name]:
+def choose(tier: Tier, count: int, pool: int, operators: Sequence[str]) -> list[Name]:
     """Returns the operators and numbers of the chosen cases, the most useful first. `pool` is the number per operator."""
-    names = [(operator, number) for number in range(pool) for operator in OPERATORS]
+    names = [(operator, number) for number in range(pool) for operator in operators]
     with ProcessPoolExecutor() as processes:
         drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])
-        before = {_drawn(operator, n).id for operator in OPERATORS for n in chosen_numbers(tier, operator)}
-        full = [case for case in catalogue("full", variants=False) if case.id not in before]
-        full_ids = {case.id for case in full}
-        tier_cases = (
-            full if tier == "full" else [case for case in catalogue(tier, variants=False) if case.id not in before]
-        )
+        before = {_drawn(operator, n).id for operator in operators for n in chosen_numbers(tier, operator)}
+        tier_cases = [case for case in catalogue(tier, variants=False) if case.id not in before]
+        tier_ids = {case.id for case in tier_cases}
         tier_rows = [_row(case) for case in tier_cases if not is_large(case.desc)]
         rows = list(itertools.chain.from_iterable(drawn))
     print(f"{len(tier_rows)} cases of {tier} without chosen ones, {len(rows)} cases in the pool", flush=True)
     encoded = Coder()
     caught, pool_cases = encoded.cases(tier_rows), encoded.cases(rows)
     first_held_out = len(rows) - len(rows) // HELD_OUT
-    free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in full_ids and row[4] <= MAX_BYTES]
+    free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in tier_ids and row[4] <= MAX_BYTES]
     price = np.array([rows[i][3] for i in free]) / FREE_ELEMENTS + 1
     taken = take(pool_cases.at(free), caught, price, count)
     chosen = [free[i] for i in taken]
