@@ -74,7 +74,7 @@ def descriptors(
     dimension_counts: tuple[int, int] = (1, 8),
     max_elements: int = MAX_ELEMENTS,
 ) -> st.SearchStrategy[OperatorDesc]:
-    """Returns a strategy of valid, packed descriptors.
+    """Returns a strategy of valid descriptors. They are packed, but for an input whose strides are what the operator is for.
 
     `operators` are names without DML_OPERATOR_, by default all operators. `data_types` and `index_types` are by default
     those that the highest feature level supports; an operator without index tensors leaves `index_types` out. `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has

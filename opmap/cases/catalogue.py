@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, implied
 from ..operators import OPERATORS, Operator
@@ -129,7 +130,7 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
     text is not a whole example.
     """
     example = spec.example(id).parsed()
-    descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes) for n, t in example.tensors.items()}
+    descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes, t.strides) for n, t in example.tensors.items()}
     numbers = implied(spec, descs, spec.numbers_of(example))
     desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **numbers})
     tensors = {n: Tensor.from_values(descs[n].data_type, t.sizes, t.values) for n, t in example.tensors.items()}
@@ -160,36 +161,44 @@ def _array_rows(operator: Operator, wanted: CaseIds | None, *, rows: str, smoke:
 def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
-    For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
-    second one with another index type, if it has indices. If a provider caches a kernel or a result under an incomplete key, the second
+    For each number of the operator, and for each input in any layout: two descriptors with the same inputs that differ in this
+    only, then the second one with another index type, if it has indices. If a provider caches a kernel or a result under an incomplete key, the second
     case gets the output of the first.
     """
     if wanted is not None and not wanted.may_be_generated(operator.name):
         return
     groups: dict[object, list[OperatorDesc]] = {}
-    types, scalars = operator.descriptor.spec().usual_index_types, operator.descriptor.spec().scalars
+    spec = operator.descriptor.spec()
+    types, scalars, strided = spec.usual_index_types, spec.scalars, spec.strided
     fewest = operator.dimension_counts[0]
     few = max(fewest, 1 if scalars else 2)  # with a value that is free, one dimension has enough of them
     for desc in operator.descriptors(few, 2 if fewest < 3 else 3):
-        groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
+        groups.setdefault(_sizes_and_types(desc), []).append(desc)
     descs = [desc for group in groups.values() for desc in group]
     other_type = DataType[types[-1]] if types else DataType.INT32
-    for name in operator.descriptor.short_names():
+    for name in (*operator.descriptor.short_names(), *strided):
         alike: dict[object, list[int]] = {}
         for at, desc in enumerate(descs):
-            others = tuple((n, number) for n, number in desc.numbers.items() if n != name)
-            alike.setdefault((tuple(desc.inputs.items()), others), []).append(at)
+            others = tuple((n, number) for n, number in _varied(desc).items() if n != name)
+            alike.setdefault((_sizes_and_types(desc), others), []).append(at)
         pairs = sorted(pair for group in alike.values() for pair in itertools.combinations(group, 2))
         pairs.sort(
             key=lambda pair: descs[pair[0]].output != descs[pair[1]].output
         )  # those with the same output sizes first
         for first, second in ((descs[a], descs[b]) for a, b in pairs):
-            if first.numbers[name] == second.numbers[name]:
+            if _varied(first)[name] == _varied(second)[name]:
                 continue
             pattern = "reverse" if first.index_tensors() else ""
             cases = [generated(desc, pattern, "addr") for desc in (first, second)]
             # a number moves elements; a scalar is written
-            shown = [case.expected if name in scalars else case.desc.origins(case.tensors) for case in cases]
+            shown = [
+                case.expected
+                if name in scalars
+                else _varied(case.desc)[name]
+                if name in strided
+                else case.desc.origins(case.tensors)
+                for case in cases
+            ]
             if shown[0] != shown[1] and (len(set(shown[0])) > 1 or not first.inputs):
                 yield from cases
                 yield generated(retyped(second, second.output.data_type, other_type), pattern, "addr")
@@ -200,6 +209,16 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
             for pattern in possible_patterns(desc, desc.tensors[desc.index_tensors()[0]].data_type):
                 yield generated(desc, pattern, "addr")
             break
+
+
+def _sizes_and_types(desc: OperatorDesc) -> object:
+    return tuple((name, tensor.sizes, tensor.data_type) for name, tensor in desc.inputs.items())
+
+
+def _varied(desc: OperatorDesc) -> dict[str, Any]:
+    """Returns the numbers of a descriptor, and for each input in any layout the address of each element."""
+    strided = ((name, desc.tensors[name]) for name in desc.spec().strided)
+    return desc.numbers | {name: tuple(t.read(range(t.buffer_element_count))) for name, t in strided}
 
 
 def _pairs(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:

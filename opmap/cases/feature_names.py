@@ -36,6 +36,7 @@ FEATURES: Mapping[str, str] = {
     "node_output_rank": "The rank of the output of the ONNX node.",
     "last_length": "The size of the last dimension of the output.",
     "index_bytes": "The size of the indices in bytes, without padding.",
+    "layout": "How the elements of an input with strides of its own lie in memory: packed, permuted, repeated (a stride of 0), both, gaps.",
     "data_pattern": "How the data is chosen: addr (each element is unique) or special (values that conversions change).",
     "call": "The number of the run in the provider's process, from 1.",
 }

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..descriptors import OperatorDesc
-from ..operators import OPERATORS
+from ..operators import OPERATORS, size_classes
 from ..pseudocode import strides_of
 from .case import INDEX_PATHS, Case
 from .feature_names import FEATURES
@@ -24,7 +24,7 @@ Value: TypeAlias = int | str | bool
 Features: TypeAlias = Mapping[str, Value]
 """Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further entries."""
 
-CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern")
+CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern", "layout")
 """The features whose values are words."""
 
 FLAGS = ("negative", "duplicates", "computed_indices")
@@ -92,6 +92,8 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
         member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
     }
     features |= _of_members(desc)
+    for name in desc.spec().strided:
+        features["layout"] = size_classes.layout(desc.tensors[name])
     if "axis" in features:
         features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])
     if desc.index_bounds:

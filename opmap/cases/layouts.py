@@ -56,6 +56,8 @@ def in_layout(case: Case, layout: str) -> Case | None:
             total = tensor.minimum_size_in_bytes + 4 * source.integer(1, 32)
             descs[name] = dataclasses.replace(tensor, total_tensor_size_in_bytes=total)
             continue
+        if name in case.desc.spec().strided:
+            continue  # it has strides of its own
         repeated = _repeated(case.desc, name, source)
         descs[name] = dataclasses.replace(tensor, strides=_strides(tensor, repeated, source))
         if repeated is not None:
@@ -67,21 +69,15 @@ def in_layout(case: Case, layout: str) -> Case | None:
 def without_layout(case: Case) -> Case:
     """Returns a case without its layout: packed, with the smallest sizes in bytes and the same values."""
     descs = {
-        name: dataclasses.replace(tensor, strides=None, total_tensor_size_in_bytes=None)
+        name: dataclasses.replace(
+            tensor,
+            strides=tensor.strides if name in case.desc.spec().strided else None,
+            total_tensor_size_in_bytes=None,
+        )
         for name, tensor in case.desc.tensors.items()
     }
     id = case.id.removesuffix(f"/{case.layout}")
     return dataclasses.replace(case, id=id, layout=None, desc=case.desc.with_tensors(descs))
-
-
-def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:
-    """Returns a packed tensor with the values that memory holds in a desc's layout.
-
-    If several elements have one address, the last one stays.
-    """
-    if desc.packed:
-        return tensor
-    return Tensor(tensor.data_type, tensor.sizes, desc.read(desc.write(tensor.bits, 0)))
 
 
 def _fits(case: Case) -> bool:

@@ -21,7 +21,7 @@ from ..operators.random_source import RandomSource, SeededSource, draw_sizes, pi
 from ..tensors import DataType, Tensor, special_values, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, classify_desc, parameters, possible_forms
-from .values import DATA_PATTERNS, Bits, rounds
+from .values import DATA_PATTERNS, Bits, as_stored, rounds
 from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
@@ -87,7 +87,7 @@ def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
     and every index is 0.
     """
     seeds = {name: source.integer(0, MAX_SEED) for name in desc.inputs}
-    tensors = {name: _tensor(desc, name, seed) for name, seed in seeds.items()}
+    tensors = {name: as_stored(desc.tensors[name], _tensor(desc, name, seed)) for name, seed in seeds.items()}
     words = [f"seed{seed:x}" for seed in seeds.values()] or [""]
     return Case(case_id(desc, ".".join(words[1:]), words[0]), desc, tensors)
 

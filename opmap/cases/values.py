@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from ..descriptors import OperatorDesc
+from ..descriptors import OperatorDesc, TensorDesc
 from ..pseudocode import strides_of
 from ..spec import Spec
 from ..tensors import DataType, Tensor, special_values, to_bits
@@ -225,8 +225,19 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             if elements:
                 del bits[:elements]
             elements += count
-        tensors[name] = Tensor(tensor.data_type, tensor.sizes, bits)
+        tensors[name] = as_stored(tensor, Tensor(tensor.data_type, tensor.sizes, bits))
     return tensors
+
+
+def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:
+    """Returns a packed tensor with the values that memory holds in a desc's layout.
+
+    If several elements have one address, the last one stays.
+    """
+    if desc.packed:
+        return tensor
+    bits = array(tensor.data_type.bits_code, desc.read(desc.write(tensor.bits, 0)))
+    return Tensor(tensor.data_type, tensor.sizes, bits)
 
 
 def _array(bits: np.ndarray) -> Bits:

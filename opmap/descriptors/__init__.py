@@ -11,10 +11,11 @@ from .operator_desc import (
     pad,
     results_of,
 )
-from .tensor_desc import TensorDesc, Violation
+from .tensor_desc import Layout, TensorDesc, Violation
 
 __all__ = [
     "FEATURE_LEVELS",
+    "Layout",
     "OperatorDesc",
     "TensorDesc",
     "Violation",

@@ -33,7 +33,7 @@ from ..pseudocode import (
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number
 from .members import environment, typed, written_out
-from .tensor_desc import TensorDesc, Violation
+from .tensor_desc import Layout, TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
 """The names of DML_FEATURE_LEVEL_* without the prefix, ascending: `2_1`."""
@@ -470,16 +470,18 @@ def complete_sizes(
     cls: type[D],
     sizes: Mapping[str, tuple[int, ...]],
     numbers: Mapping[str, Any],
+    layouts: Mapping[str, Layout] = {},
     *,
     data_type: DataType = DataType.FLOAT32,
     index_type: DataType | None = None,
 ) -> D:
     """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`.
 
-    Without `index_type`, indices have the first of the usual types.
+    `layouts` are those of tensors that are not packed. Without `index_type`, indices have the first of the usual types.
     """
     types = {n: index_type or DataType[cls.spec().usual_index_types[0]] for n in cls.index_tensors()}
     tensors = {name: TensorDesc(types.get(name, data_type), size) for name, size in sizes.items()}
+    tensors |= {name: tensors[name].laid_out(layout) for name, layout in layouts.items()}
     return complete(cls, tensors, numbers)
 
 

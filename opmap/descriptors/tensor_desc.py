@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import shown
 from ..pseudocode import strides_of
@@ -33,6 +34,26 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.subject} {self.message} ({self.rule})"
+
+
+class Layout(NamedTuple):
+    """How the elements of a tensor lie in memory, whatever its sizes.
+
+    `ranks` has one number per dimension: the lowest for the dimension whose neighbours are closest, and 0 for one that has the
+    stride 0: all its positions are one. `gap` elements stay free between two neighbours, and as many behind each dimension.
+    """
+
+    ranks: tuple[int, ...]
+    gap: int = 0
+
+    def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Returns the strides of a tensor of these sizes. Of dimensions with equal ranks, the last one is the inner one."""
+        strides, step = [0] * len(sizes), 1 + self.gap
+        for dimension in sorted(range(len(sizes)), key=lambda d: (self.ranks[d], -d)):
+            if self.ranks[dimension]:
+                strides[dimension] = step
+                step = step * sizes[dimension] + self.gap
+        return tuple(strides)
 
 
 @dataclass(frozen=True)
@@ -68,6 +89,21 @@ class TensorDesc:
             return True
         packed = strides_of(self.sizes)
         return all(n == 1 or s == p for n, s, p in zip(self.sizes, self.strides, packed, strict=False))
+
+    @property
+    def layout(self) -> Layout:
+        """How the elements lie in memory. Strides that are in no such layout are given as one with gaps."""
+        count, strides = self.dimension_count, self.strides or strides_of(self.sizes)
+        # a dimension of size 1 has the stride of the one around it, in the order of a packed tensor
+        inner = sorted((d for d in range(count) if strides[d]), key=lambda d: (strides[d], self.sizes[d] != 1, -d))
+        layout = Layout(tuple(inner.index(d) + 1 if d in inner else 0 for d in range(count)))
+        pairs = zip(self.sizes, strides, layout.strides(self.sizes), strict=True)
+        return layout if all(n == 1 or given == dense for n, given, dense in pairs) else layout._replace(gap=1)
+
+    def laid_out(self, layout: Layout) -> TensorDesc:
+        """Returns the tensor in a layout. Packed strides are left out."""
+        desc = dataclasses.replace(self, strides=layout.strides(self.sizes))
+        return dataclasses.replace(desc, strides=None) if desc.packed else desc
 
     @property
     def buffer_element_count(self) -> int:

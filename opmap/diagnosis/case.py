@@ -14,12 +14,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from ..cases.case import Case, case_id
 from ..cases.in_variants import accepts
-from ..cases.layouts import as_stored, in_layout, without_layout
+from ..cases.layouts import in_layout, without_layout
+from ..cases.values import as_stored
 from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
 from ..pseudocode import array_of
 from ..tensors import DataType, Tensor, to_bits
-from .draft import Draft
+from .draft import GAP, RANKS, Draft
 from .shrink import Budget, Reduction, shrink, without_some
 
 _CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
@@ -178,7 +179,7 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
 
     Numbers stay, or some become one less.
     """
-    sizes, numbers = _sizes(case), case.desc.numbers
+    sizes, numbers = _sizes(case), Draft.of(case.desc).numbers
     count = case.desc.output.dimension_count
     same = [(at,) * len(sizes) for at in range(count)]
     different = itertools.product(range(count), repeat=len(sizes)) if len(sizes) <= _MOST_TENSORS else ()
@@ -222,17 +223,29 @@ def _merged_dimensions(case: Case) -> Iterator[Case]:
                 yield from _redrafted(case, sizes=merged)
 
 
+def _plainer_layouts(case: Case) -> Iterator[Case]:
+    """Gives the case with an input packed; with its dimensions in order; without gaps."""
+    numbers = Draft.of(case.desc).numbers
+    for name in case.desc.spec().strided:
+        ranks = case.desc.tensors[name].layout.ranks
+        packed = tuple(range(len(ranks), 0, -1))
+        in_order = tuple(place if rank else 0 for place, rank in zip(packed, ranks, strict=True))
+        for changed in (packed, in_order, ranks):
+            yield from _redrafted(case, numbers={**numbers, name + RANKS: changed, name + GAP: 0})
+
+
 def _lower_numbers(case: Case) -> Iterator[Case]:
+    numbers = Draft.of(case.desc).numbers
     for name, number in case.desc.numbers.items():
         if isinstance(number, tuple):
             for at, n in enumerate(number):
                 for less in dict.fromkeys((1, 0, *_lower(abs(n), 0))):
                     if less < abs(n) or n < 0:
                         changed = (*number[:at], less, *number[at + 1 :])
-                        yield from _redrafted(case, numbers={**case.desc.numbers, name: changed})
+                        yield from _redrafted(case, numbers={**numbers, name: changed})
             continue
         for less in _lower(number, 0):
-            yield from _redrafted(case, numbers={**case.desc.numbers, name: less})
+            yield from _redrafted(case, numbers={**numbers, name: less})
 
 
 def _plainer_variants(case: Case) -> Iterator[Case]:
@@ -338,6 +351,7 @@ _REDUCTIONS: Sequence[Reduction[Case]] = (
     _plain_indices,
     _lower_sizes,
     _merged_dimensions,
+    _plainer_layouts,
     _lower_numbers,
     _plainer_types,
     _plainer_data,

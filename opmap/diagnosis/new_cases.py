@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 
 from ..cases.case import INDEX_PATHS, Case, case_id
 from ..cases.in_variants import accepts
-from ..cases.layouts import LAYOUTS, as_stored, in_layout, without_layout
+from ..cases.layouts import LAYOUTS, in_layout, without_layout
 from ..cases.parameters import allows_pattern
 from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
-from ..cases.values import Filled, index_patterns, rounds, signed
+from ..cases.values import Filled, as_stored, index_patterns, rounds, signed
 from ..cases.variants import PLAIN, VARIANTS
 from ..cases.written_once import must_write_twice, rows_of, written
 from ..descriptors import OperatorDesc
@@ -243,7 +243,7 @@ class NewCases:
 
     def _other(self, draft: Draft, name: str, number: int) -> int:
         """Returns another number of a field. A number with a sign mostly changes it, or is an end of its type."""
-        low, high = draft.cls.spec().field(name).limits
+        low, high = draft.limits(name)
         if low < 0 and self._below(3) == 0:
             return pick(self.source, (-number, low, high))
         other = self._below(8) if self._below(2) else number + self._step()

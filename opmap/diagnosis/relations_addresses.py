@@ -102,12 +102,12 @@ def _moved(parts: Mapping[str, _Rule]) -> Callable[[Bits, CaseArrays], Bits]:
         source = arrays.move.source
         if not arrays.writes_in_order or source.indexed_dimensions != arrays.address.indexed_dimensions:
             return bits
-        right = arrays.element_addresses(source)
+        right = arrays.element_addresses(source.with_strides(strides_of(source.sizes)))
         elements = Elements(arrays, source.sizes, right, np.arange(len(right)))
         addresses = np.zeros_like(right)
-        for d, stride in enumerate(strides_of(source.sizes)):
+        for d, term in enumerate(source.terms):
             rule = parts.get(elements.name(d))
-            addresses += stride * (rule.positions(elements, d) if rule else elements.right_positions[d])
+            addresses += term.stride * (rule.positions(elements, d) if rule else elements.right_positions[d])
         return arrays.data.take(addresses, mode="clip")
 
     return output

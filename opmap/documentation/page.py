@@ -381,6 +381,8 @@ class _Reader:
             block.text,
         ):
             optional, type, pointer, name = member.groups()
+            if name in [left_out.name for left_out in self.shipped.left_out]:
+                continue
             # Inputs and outputs are pointers alike: the shipped spec tells which is which.
             kind = _NUMBER_KINDS.get(type, "uint") if not pointer else "output" if name in outputs else "input"
             kind += "s" if name in self.shipped.arrays else ""

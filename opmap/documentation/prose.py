@@ -156,13 +156,17 @@ class ProseReader:
         return words
 
     def _listed(self, words: list[_Word]) -> tuple[Equality, ...]:
-        """Reads `InputTensor and OutputTensor must have the same DataType`: several tensors and attributes of their own."""
+        """Reads `InputTensor and OutputTensor must have the same DataType and Sizes`: several tensors, then attributes.
+
+        Sizes are read only if there are two tensors: of more, the spec chooses which one the others are compared with.
+        """
         tensors = {word.tensor for word in words if word.tensor}
         attributes = dict.fromkeys(word.attribute for word in words if word.attribute)
         if len(tensors) < 2 or any(word.tensor and word.attribute for word in words):
             return ()
         first, *others = [tensor for tensor in self.tensors if tensor in tensors]
-        pairs = ((other, a) for a in attributes if attributes.keys() <= {*_COMPARED} for other in others)
+        readable = {*_COMPARED, "Sizes"} if len(tensors) == 2 else {*_COMPARED}
+        pairs = ((other, a) for a in attributes if attributes.keys() <= readable for other in others)
         return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other, attribute in pairs)
 
     def _of_field(self, words: list[_Word], field: str) -> tuple[Equality, ...]:

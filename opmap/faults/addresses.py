@@ -83,8 +83,8 @@ def _strides_from(sizes: Callable[[Address], Sequence[int]]) -> ChangeAddress:
 
 
 def _index_sizes(address: Address) -> tuple[int, ...]:
-    """Returns the sizes of the first index tensor; without one, the sizes of the tensor itself."""
-    return next((read.sizes for read in address.reads), address.sizes)
+    """Returns the sizes of the first index tensor."""
+    return next(read.sizes for read in address.reads)
 
 
 def _rows_of_four(address: Address) -> tuple[int, ...]:
@@ -92,12 +92,27 @@ def _rows_of_four(address: Address) -> tuple[int, ...]:
     return (*address.sizes[:-1], *(-(-size // 4) * 4 for size in address.sizes[-1:]))
 
 
+def _order_inverted(address: Address) -> Address:
+    """Puts the dimensions in memory into the inverse order: if the third lies outermost, the outermost becomes the third."""
+    strides = [term.stride for term in address.terms]
+    outermost_first = sorted(range(len(strides)), key=lambda d: -strides[d])
+    return address.with_strides([strides[outermost_first[d]] for d in outermost_first])
+
+
+def _repeats_nothing(address: Address) -> Address:
+    """Gives dimensions with the stride 0 the strides of a packed tensor."""
+    packed = strides_of(address.sizes)
+    return address.change(lambda i, term: term if term.stride else term._replace(stride=packed[i]))
+
+
 def _column_major(address: Address) -> Address:
     return address.with_strides(strides_of(address.sizes[::-1])[::-1])
 
 
 def _sizes_cut(address: Address) -> Address:
-    sizes = [size & 0xFFFF for size in address.sizes]
+    sizes = tuple(size & 0xFFFF for size in address.sizes)
+    if sizes == address.sizes:
+        return address
     changed = address.with_strides(strides_of(sizes))
     return changed.change(lambda i, term: term._replace(size=sizes[i]))
 
@@ -251,11 +266,19 @@ ADDRESS_FAULTS = {
         text="the input is read with the strides of the output", address=_strides_from(lambda address: address.loops)
     ),
     "strides-of-indices": Fault(
-        text="the input is read with the strides of the indices", address=_strides_from(_index_sizes)
+        text="the input is read with the strides of the indices",
+        address=_strides_from(_index_sizes),
+        concerns=lambda arrays: any(arrays.address.reads),
     ),
     "strides-column-major": Fault(text="the input is read column-major", address=_column_major),
     "strides-padded-to-4": Fault(
         text="rows of the input start at multiples of four elements", address=_strides_from(_rows_of_four)
+    ),
+    "strides-in-inverse-order": Fault(
+        text="the order of the dimensions in memory is taken the other way round", address=_order_inverted
+    ),
+    "strides-of-0-packed": Fault(
+        text="a dimension with the stride 0 is read with the stride of a packed tensor", address=_repeats_nothing
     ),
     "size-16-bits": Fault(text="sizes are cut to 16 bits", address=_sizes_cut, needs=_NEEDS_DIMENSION),
     "limit-of-position": Fault(

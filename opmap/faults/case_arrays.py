@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..cases.case import Case
+from ..descriptors import TensorDesc
+from ..engines.directml.describing import to_memory
 from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
 from ..pseudocode.arithmetic import COMPARISONS
 from ..tensors import DataType, Tensor
@@ -83,11 +85,17 @@ class CaseArrays:
 
     @cached_property
     def move(self) -> Move:
-        """The last statement, which faults change. A copy is given as the move of every element in row-major order."""
+        """The last statement, which faults change. A copy is given as the move of every element in row-major order.
+
+        It reads an input with strides of its own with these.
+        """
         access = self.case.desc.access
         statement = access.statements[-1]
         if isinstance(statement, Move):
-            return statement
+            tensor = self._desc(statement.source.tensor)
+            if tensor is None or tensor.packed:
+                return statement
+            return dataclasses.replace(statement, source=statement.source.with_strides(tensor.strides or ()))
         sizes = access.sizes[statement.target]
         terms = tuple(
             Term(size, stride, loop=i) for i, (size, stride) in enumerate(zip(sizes, strides_of(sizes), strict=True))
@@ -118,8 +126,13 @@ class CaseArrays:
 
     @cached_property
     def data(self) -> Bits:
-        """The elements of the tensor that `move` reads."""
-        return self._bits(self.move.source.tensor)
+        """The elements of the tensor that `move` reads; of one with strides of its own, the memory."""
+        name = self.move.source.tensor
+        tensor = self._desc(name)
+        if tensor is None or tensor.packed:
+            return self._bits(name)
+        memory, size = to_memory(tensor, self._tensor(name)), tensor.data_type.size
+        return memory[: len(memory) // size * size].view(f"<u{size}")
 
     @cached_property
     def computed_with(self) -> dict[str, Numbers]:
@@ -240,6 +253,12 @@ class CaseArrays:
         if name == ZERO:
             return np.zeros(1, f"<u{self.data_type.size}")
         return bit_array(self._tensor(name))
+
+    def _desc(self, name: str) -> TensorDesc | None:
+        """Returns the desc of a tensor that has strides of its own; None for any other, and for a number."""
+        desc = self.case.desc
+        field = desc.own_spec.pseudocode.tensors.get(name, name)
+        return desc.tensors[field] if field in desc.own_spec.strided else None
 
     def _tensor(self, name: str) -> Tensor:
         desc, field = self.case.desc, self.case.desc.own_spec.pseudocode.tensors[name]

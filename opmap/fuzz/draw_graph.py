@@ -195,6 +195,9 @@ class _GraphDrawing:
         for at, constant in constants.items():
             wanted.insert(at, self._constant_value(lowering, constant))
             fields.insert(at, "")
+        while wanted and wanted[-1] is None:  # of an operator's two nodes, one may lack the last input
+            wanted.pop()
+            fields.pop()
         base = name or self._name()
         outputs = (base, *(f"{base}_{at}" for at in range(1, len(desc.outputs))))
         attributes: dict[str, Attribute] = {
@@ -310,6 +313,11 @@ class _GraphDrawing:
         if op == "Reshape":
             shape = pick(random, ((-1,), (1, -1), (-1, 1), (0, -1) if sizes else (1,)))
             inputs.append(self._constant(DataType.INT64, (len(shape),), shape))
+        elif op == "Expand":
+            longer = tuple(max(n, 2) for n in sizes) or (3,)
+            wanted: Sequence[Sizes] = ((1,), (2, *sizes), longer)
+            asked = pick(random, wanted)
+            inputs.append(self._constant(DataType.INT64, (len(asked),), asked))
         elif op == "Transpose":
             order = list(range(len(sizes)))
             attributes["perm"] = tuple(order.pop(random.integer(0, len(order) - 1)) for _ in range(len(sizes)))

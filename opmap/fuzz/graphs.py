@@ -145,6 +145,10 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 # --- the nodes that only move bit patterns ---
 
 
+def _expand(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(array, np.broadcast_shapes(array.shape, tuple(shape.tolist())))
+
+
 def _reshape(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return array.reshape([array.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
 
@@ -152,6 +156,7 @@ def _reshape(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
 MOVES: Mapping[str, Callable[..., np.ndarray]] = {
     "Identity": lambda node, array: array,
     "Reshape": _reshape,
+    "Expand": _expand,
     "Transpose": lambda node, array: array.transpose(node.attributes["perm"]),
     "Concat": lambda node, *arrays: np.concatenate(arrays, node.attributes["axis"]),
 }

@@ -23,6 +23,7 @@ SWITCHES: dict[str, tuple[str, int]] = {
     "if": (ALWAYS, 8),
     "identity": (ALWAYS, 4),
     "reshape": (ALWAYS, 4),
+    "expand": (ALWAYS, 4),
     "transpose": (ALWAYS, 4),
     "concat": (ALWAYS, 4),
     "many-nodes": (ALWAYS, 8),

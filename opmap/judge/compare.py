@@ -150,7 +150,7 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
     if texts[0] == texts[1]:
         width = actual.data_type.size * 2
         texts = [f"{text} (bits {bits:0{width}x})" for text, bits in zip(texts, (wanted, got), strict=True)]
-    at = unravel(first, inputs.desc.tensors[check.field].sizes)
+    at = unravel(first, actual.sizes)
     if check.field != inputs.output_field:
         statement, read = f"the copy of {check.field}{list(at)}", None
     else:

@@ -211,6 +211,8 @@ def _output_record(outcome: Outcome, field: str, *, brief: bool) -> OutputRecord
     at = outcome.checks.index(main)
     check = main if main.field == field else min(own, key=lambda other: abs(outcome.checks.index(other) - at))
     tensor, actual = check.inputs.desc.tensors[field], check.actual
+    if actual is not None:
+        tensor = dataclasses.replace(tensor, sizes=actual.sizes)  # those of a copy of an input are the graph's
     wrong = outcome.wrong_elements if check is main else differences(check.expected, actual.bits) if actual else ()
     as_digest = brief and actual is not None and not wrong
     expected = _tensor_record(tensor, check.expected, wrong, brief=as_digest)

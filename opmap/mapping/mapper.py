@@ -1,12 +1,13 @@
 """Maps a descriptor to an equivalent ONNX model, and predicts the descriptor that the DirectML EP makes of that model.
 
 Graph inputs and output have the descriptor's names, sizes and types. If this needs nodes beside the operator's own node
-(Reshape, Cast), they are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version
+(Reshape, Cast), they are listed as substitutions. A graph input that stands for strides has the shape of its memory. The model's bytes depend on the descriptor only. Opset and IR version
 are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -71,10 +72,20 @@ class MappedModel:
         """A new copy of the model, which the caller may change."""
         return onnx.load_from_string(self.model_bytes)
 
-    def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the tensors for the graph inputs, converted if the host converts them."""
-        fed = self.lowering.fed
-        return {n: fed[n] if n in fed else convert(tensors[n], data_type) for n, data_type in self.feeds.items()}
+    def feed(self, tensors: Mapping[str, Tensor], desc: OperatorDesc | None = None) -> dict[str, Tensor]:
+        """Returns the tensors for the graph inputs, converted if the host converts them, and as they lie in memory.
+
+        `desc` is the descriptor that the tensors are of, if it is another one: constants that are fed are its own too.
+        """
+        if desc is None or desc is self.desc:
+            desc, lowering = self.desc, self.lowering
+        else:
+            lowering = OPERATORS[desc.operator].lowering(desc)
+        fed = lowering.fed
+        return {
+            name: fed[name] if name in fed else convert(_in_memory(desc, lowering, name, tensors[name]), data_type)
+            for name, data_type in self.feeds.items()
+        }
 
 
 def map_descriptor(
@@ -109,8 +120,8 @@ def predict_descriptor(
 def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: bool) -> _Writer:
     lowering = OPERATORS[desc.operator].lowering(desc)
     for name, tensor in desc.tensors.items():
-        if tensor.strides is not None and not tensor.packed:
-            message = f"{name}.Strides {list(tensor.strides)}: ONNX has no strides other than packed ones"
+        if not tensor.packed and name not in lowering.in_memory:
+            message = f"{name}.Strides {list(tensor.strides or ())}: ONNX has no strides other than packed ones"
             raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     return _Writer(desc, lowering, index_conversion, fits_int32)
 
@@ -136,11 +147,13 @@ class _Writer:
         desc, lowering, graph = self.desc, self.lowering, self.graph
         self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
         operator = OPERATORS[desc.operator]
-        self.model.opset_import.add(domain="", version=operator.newest_opset or max(OPSET, operator.oldest_opset))
+        opset = operator.newest_opset or max(OPSET, operator.oldest_opset)
+        self.model.opset_import.add(domain="", version=opset)
         graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         for position, name in operator.constant_inputs.items():
-            inputs.insert(position, self._constant(name, lowering.constants[name]))
+            if name in lowering.constants:
+                inputs.insert(position, self._constant(name, lowering.constants[name]))
         outputs, shape = [*desc.outputs], lowering.output_shape
         reshaped = shape is not None and shape != desc.output.sizes
         node_outputs = [f"{output}.onnx" for output in outputs] if reshaped else outputs
@@ -148,7 +161,8 @@ class _Writer:
         if shape is not None and reshaped:
             self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
         for name, data_type in self.feeds.items():
-            sizes = lowering.fed[name].sizes if name in lowering.fed else desc.tensors[name].sizes
+            sizes = desc.tensors[name].sizes if name in desc.tensors else lowering.fed[name].sizes
+            sizes = lowering.shapes[name] if name in lowering.in_memory else sizes
             _describe(graph.input.add(), name, data_type, sizes)
         for name, tensor in desc.outputs.items():
             _describe(graph.output.add(), name, tensor.data_type, tensor.sizes)
@@ -176,7 +190,10 @@ class _Writer:
             if not host:
                 value, source = f"{name}.cast", value
                 self._node("Cast", [source], [value], value, {"to": ELEMENT_TYPES[target]})
-        if shape != tensor.sizes:
+        if name in self.lowering.in_memory:
+            if not tensor.packed:
+                self._substituted("strides", f"{name} {list(tensor.strides or ())} -> its memory as {list(shape)}")
+        elif shape != tensor.sizes:
             value, source = f"{name}.onnx", value
             self._reshape(source, value, tensor.sizes, shape)
         return value
@@ -217,11 +234,13 @@ class _Writer:
         inputs: Sequence[str],
         outputs: Sequence[str],
         name: str,
-        attributes: Mapping[str, int | str | Tensor],
+        attributes: Mapping[str, int | str | tuple[int, ...] | Tensor],
     ) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):
-            if isinstance(value, str):
+            if isinstance(value, tuple):
+                node.attribute.add(name=key, type=onnx.AttributeProto.INTS, ints=value)
+            elif isinstance(value, str):
                 node.attribute.add(name=key, type=onnx.AttributeProto.STRING, s=value.encode())
             elif isinstance(value, Tensor):
                 proto = TensorProto(
@@ -233,6 +252,15 @@ class _Writer:
 
     def _substituted(self, kind: str, detail: str) -> None:
         self.substitutions.append(Substitution(kind, detail))
+
+
+def _in_memory(desc: OperatorDesc, lowering: Lowering, name: str, tensor: Tensor) -> Tensor:
+    """Returns an input as a node reads it: packed, or in the shape that its memory has for the node."""
+    if name not in lowering.in_memory:
+        return tensor
+    memory = desc.tensors[name]
+    bits = tensor.bits if memory.packed else array(tensor.data_type.bits_code, memory.write(tensor.bits, 0))
+    return Tensor(tensor.data_type, lowering.shapes[name], bits)
 
 
 def _describe(value: onnx.ValueInfoProto, name: str, data_type: DataType, sizes: tuple[int, ...]) -> None:

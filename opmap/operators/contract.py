@@ -42,15 +42,17 @@ class Lowering:
     `output_shape` is the ONNX shape of the output; None if each output has the descriptor's own sizes.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
     the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node reads no
-    tensor, they are fed instead: ONNX Runtime would compute the node before the run.
+    tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the fields whose strides
+    the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
     """
 
     op_type: str
-    attributes: Mapping[str, int | str | Tensor]
+    attributes: Mapping[str, int | str | tuple[int, ...] | Tensor]
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...] | Tensor] = field(default_factory=dict)
+    in_memory: tuple[str, ...] = ()
     substitutions: tuple[Substitution, ...] = ()
 
     @property
@@ -85,13 +87,14 @@ class Operator:
     - `lower(desc)`: the ONNX node of a packed descriptor; it raises MappingError if there is none. `lower` itself is None if ONNX has no such operator: its cases
       run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
-    - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
+    - `further_operators`: other ONNX operators that the EP turns into this operator too. They have the same `constant_inputs`.
     - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the reason: a case
       is `unsupported` there.
     - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of another EP
       than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
-      node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
+      node leaves the EP. Models have this opset, or that of the newest If which the EP has. None: there is no newer one, and models
+      have the usual opset.
     - `oldest_opset`: the first opset that has the ONNX operator, if the usual one has not. Models have this opset then.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
@@ -109,7 +112,7 @@ class Operator:
     classify: Callable[[Any], Mapping[str, str | None]]
     lower: Callable[[Any], Lowering] | None = None
     onnx_operator: str | None = None
-    older_operators: tuple[str, ...] = ()
+    further_operators: tuple[str, ...] = ()
     not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
     beyond_onnx: Callable[[Any], str | None] = lambda desc: None
     newest_opset: int | None = None
@@ -142,7 +145,7 @@ class Operator:
     @property
     def onnx_operators(self) -> tuple[str, ...]:
         """The ONNX operators that the DirectML EP turns into this operator."""
-        return (self.onnx_operator, *self.older_operators) if self.onnx_operator else ()
+        return (self.onnx_operator, *self.further_operators) if self.onnx_operator else ()
 
     @property
     def dimension_counts(self) -> tuple[int, int]:
@@ -182,7 +185,7 @@ class Operator:
         for name, typed_by in self.descriptor.spec().scalars.items():
             values = scalar_values(data_type) if typed_by else float_values(data_type)
             numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number
-        return complete_sizes(self.descriptor, outline.sizes, numbers, data_type=data_type)
+        return complete_sizes(self.descriptor, outline.sizes, numbers, outline.layouts, data_type=data_type)
 
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
         """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isqrt, prod
 from typing import Any, NamedTuple
 
+from ..descriptors import Layout
 from ..errors import PseudocodeError
 from ..pseudocode import align, check, elementwise, evaluate, field_values, statements_of
 from ..pseudocode.tree import (
@@ -60,11 +61,12 @@ Sizes = Callable[[RandomSource, int, int], Sequence[int]]
 class Outline(NamedTuple):
     """A valid descriptor in short: sizes and numbers by DirectML's names. Sizes that a formula gives are left out.
 
-    The number of a scalar is a place in `scalar_values` of its data type.
+    The number of a scalar is a place in `scalar_values` of its data type. `layouts` are those of the tensors that are not packed.
     """
 
     sizes: Mapping[str, tuple[int, ...]]
     numbers: Mapping[str, Number]
+    layouts: Mapping[str, Layout] = {}
 
 
 def limits_of(field: Field) -> tuple[int, int]:
@@ -95,7 +97,7 @@ class Rules:
             if self._is_range(statement) and not isinstance(statement, Assignment):
                 subject = statement.value if isinstance(statement, Membership) else statement.left
                 self.ranges.setdefault(str(subject), []).append(statement)
-        self.free = spec.free_tensors
+        self.free, self.strided = spec.free_tensors, spec.strided
         self.usual = {field.name: field.elements for field in spec.fields if field.elements}
         self.others = [
             text
@@ -386,8 +388,24 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
     for _ in range(TRIES):
         outline = _draw(Draft(rules, count), source, max_elements, sizes)
         if outline is not None:
-            return outline
+            layouts = {name: _layout(source, outline.sizes[name], max_elements) for name in rules.strided}
+            return outline._replace(layouts=layouts)
     raise PseudocodeError(f"{rules.operator}: none of {TRIES} random descriptors keeps the rules")
+
+
+def _layout(source: RandomSource, sizes: tuple[int, ...], most: int) -> Layout:
+    """Returns a random layout: packed, permuted, with strides of 0, both, or with gaps if it needs at most `most` elements."""
+    count = len(sizes)
+    kind, ranks = source.integer(0, 4), list(range(count, 0, -1))
+    if kind in (1, 3) or (kind == 4 and source.integer(0, 1)):
+        unplaced = ranks
+        ranks = [unplaced.pop(source.integer(0, left)) for left in reversed(range(count))]
+    if kind in (2, 3) or (kind == 4 and source.integer(0, 1)):
+        ranks[source.integer(0, count - 1)] = 0
+        ranks = [rank if source.integer(0, 3) else 0 for rank in ranks]
+    layout = Layout(tuple(ranks), int(kind == 4))
+    reach = sum((size - 1) * stride for size, stride in zip(sizes, layout.strides(sizes), strict=True))
+    return layout if reach < most else layout._replace(gap=0)
 
 
 def _draw(draft: Draft, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:

@@ -57,7 +57,7 @@ OPERATOR = Operator(
     classify=gather_elements.classify,
     lower=lower,
     onnx_operator="ScatterElements",
-    older_operators=("Scatter",),
+    further_operators=("Scatter",),
     newest_opset=17,
     emit=emit,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from ..descriptors import TensorDesc
 from ..tensors import Tensor, float_limits
 
 LENGTHS: Mapping[str, tuple[int, ...]] = {
@@ -60,6 +61,9 @@ SCALARS = ("0", "lowest", "highest", "33 bits", "special", "other")
 
 MATRICES = ("square", "wide", "high")
 """Classes of the sizes of a matrix."""
+
+LAYOUTS = ("packed", "permuted", "repeated", "both", "gaps")
+"""Classes of the layout of a tensor in memory: `repeated` has a dimension with the stride 0; `gaps` may be the others too."""
 
 BYTES = ("whole", "part")
 """Classes of an output's size in bytes: `whole` is a multiple of 4, `part` is not."""
@@ -126,6 +130,15 @@ def elements(n: int) -> str:
     if 255 <= n <= 257:
         return str(n)
     return _CLASS_OF_ELEMENTS.get(n, "other")
+
+
+def layout(tensor: TensorDesc) -> str:
+    """Returns the class of how a tensor's elements lie in memory."""
+    ranks, gap = tensor.layout
+    repeated = any(size > 1 > rank for size, rank in zip(tensor.sizes, ranks, strict=True))
+    placed = [rank for size, rank in zip(tensor.sizes, ranks, strict=True) if size > 1 and rank]
+    permuted = placed != sorted(placed, reverse=True)
+    return "gaps" if gap else LAYOUTS[permuted + 2 * repeated]
 
 
 def whole(size: int) -> str:

@@ -6,18 +6,33 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from ..descriptors import Layout
 from .drawing import NEAR, SIZES, Draft, Number, Outline, Rules
 
 
 def world(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[Outline]:
     """Gives every valid descriptor of `least` to `dimensions` dimensions and sizes up to `size`.
 
-    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order). Numbers in
-    a long range are from -size to size.
+    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order), layouts.
+    Numbers in a long range are from -size to size.
     """
     for count in range(least, dimensions + 1):
         found = _all(Draft(rules, count), [*rules.numbers, *rules.free], size)
-        yield from sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values()))
+        for outline in sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values())):
+            for layouts in itertools.product(*(_layouts(outline.sizes[name]) for name in rules.strided)):
+                yield outline._replace(layouts=dict(zip(rules.strided, layouts, strict=True)))
+
+
+def _layouts(sizes: tuple[int, ...]) -> Iterator[Layout]:
+    """Gives every layout without gaps of a tensor: each set of repeated dimensions, and each order of the others."""
+    packed = tuple(range(len(sizes), 0, -1))
+    longer = [dimension for dimension, size in enumerate(sizes) if size > 1]
+    for count in range(len(longer) + 1):
+        for repeated in itertools.combinations(longer, count):
+            placed = [dimension for dimension in longer if dimension not in repeated]
+            for order in itertools.permutations(placed):
+                ranks = dict(zip(placed, (packed[d] for d in order), strict=True)) | dict.fromkeys(repeated, 0)
+                yield Layout(tuple(ranks.get(d, rank) for d, rank in enumerate(packed)))
 
 
 def _all(draft: Draft, steps: list[str], size: int) -> Iterator[Outline]:

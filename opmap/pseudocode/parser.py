@@ -314,13 +314,15 @@ def _build() -> type[Build]:
         def field(self, name: Token, value: Token) -> tuple[str, int | float | str]:
             return str(name), LIMITS.get(str(value), str(value)) if value.type == "MEMBER" else _number(value)
 
-        def tensor(self, name: Token, sizes: _Sizes, data_type: Token, values: _Rows) -> tuple[str, ExampleTensor]:
+        def tensor(
+            self, name: Token, sizes: _Sizes, strides: _Sizes | None, data_type: Token, values: _Rows
+        ) -> tuple[str, ExampleTensor]:
             flat, shape = _flatten(values)
             if shape != sizes:
                 raise PseudocodeError(
                     f"{name} has Sizes {show(sizes)} and values of sizes {show(shape)}", offset=name.start_pos
                 )
-            return str(name), ExampleTensor(sizes, str(data_type), flat)
+            return str(name), ExampleTensor(sizes, str(data_type), flat, strides)
 
         def absent(self, name: Token) -> None:
             """An optional tensor that is left out."""

@@ -423,12 +423,13 @@ class ExampleTensor:
     """A tensor of a worked example.
 
     `values` are the printed numbers in row-major order. An example that shows only sizes has `data_type` None and no
-    values.
+    values. `strides` is None for a packed tensor.
     """
 
     sizes: tuple[int, ...]
     data_type: str | None = None
     values: tuple[int | float, ...] = ()
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

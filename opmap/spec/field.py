@@ -23,7 +23,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
     random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
     lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
-    `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An `optional` tensor may be left out: it is None, and rules that name it do not apply.
+    `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An `optional` tensor
+    may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for an input whose strides are what the
+    operator is for: descriptors have it in any layout.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     elements: int = 0
     usual: int | None = None
     optional: bool = False
+    strides: Literal["", "drawn"] = ""
 
     @property
     def is_tensor(self) -> bool:

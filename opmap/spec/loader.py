@@ -105,12 +105,16 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A worked example, as printed, and its line on the page."""
+    """A worked example, as printed, and its line on the page.
+
+    Or it is `derived`: our own, where the page prints none; `line` is that of the text that it shows.
+    """
 
     id: str
     line: int
     text: str
     title: str = ""
+    derived: bool = False
 
     def parsed(self) -> Example:
         """Returns the example's fields, tensors and expanded line. Raises PseudocodeError if it cannot be read."""
@@ -191,6 +195,15 @@ class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
+class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An optional member at the end of a struct that no descriptor of opmap has: the rule that says so, and the line on the page."""
+
+    name: str
+    rule: str
+    line: int
+    text: str
+
+
 class Older(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An older operator that is equivalent if some fields, which it lacks, have these values; and the line on the page."""
 
@@ -204,6 +217,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
     `world` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
+    `left_out` are the optional members at the end of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     """
 
@@ -220,6 +234,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     errata: tuple[Erratum, ...] = ()
     clamped_reads: Promise | None = None
     older: Older | None = None
+    left_out: tuple[LeftOut, ...] = ()
     world: tuple[int, int] = (4, 3)
 
     @property
@@ -312,6 +327,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def first_data(self) -> str:
         """The tensor that stands for a descriptor's data type and dimension count: the first of these inputs, or the output."""
         return (*self.data_tensors, *self.field_names("output"))[0]
+
+    @cached_property
+    def strided(self) -> tuple[str, ...]:
+        """The inputs that descriptors have in any layout."""
+        return tuple(field.name for field in self.fields if field.strides)
 
     @cached_property
     def implied(self) -> dict[str, Expression]:

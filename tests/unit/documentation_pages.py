@@ -37,6 +37,7 @@ ENGLISH = {
     "one_hot": "ONE_HOT",
     "element_wise_if": "ELEMENT_WISE_IF",
     "diagonal_matrix": "DIAGONAL_MATRIX",
+    "element_wise_identity": "ELEMENT_WISE_IDENTITY",
 }
 """Name of an English page, as `page` takes it -> operator."""
 

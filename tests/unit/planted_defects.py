@@ -108,6 +108,12 @@ class Defect(Runtime):
         first, *others = np.split(places(data), np.cumsum(split)[:-1], axis)
         return [self.picked(first, data), *(data.reshape(-1)[part] for part in others)]
 
+    def Transpose(self, data, perm):
+        return self.picked(np.transpose(places(data), perm), data)
+
+    def Expand(self, data, shape):
+        return self.picked(np.broadcast_to(places(data), np.broadcast_shapes(data.shape, tuple(shape))), data)
+
     def Pad(self, data, pads, value, mode=b"constant"):
         widths = list(zip(pads[: data.ndim].tolist(), pads[data.ndim :].tolist(), strict=True))
         if mode == b"constant":

@@ -49,6 +49,14 @@ class Runtime:
         """Repeats the tensor."""
         return np.tile(x, repeats)
 
+    def Transpose(self, x, perm=None):
+        """Permutes the dimensions."""
+        return np.transpose(x, perm)
+
+    def Expand(self, x, shape):
+        """The output has the larger of two sizes."""
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
+
     def Gather(self, data, indices, axis=0):
         """np.take accepts negative indices."""
         return np.take(data, indices, axis=axis)

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 
 from opmap.cases.variants import Inputs
 from opmap.cases.variants.forms import FORMS
-from opmap.descriptors import OperatorDesc, TensorDesc
+from opmap.descriptors import OperatorDesc, TensorDesc, complete
 from opmap.mapping import IR_VERSION, OPSET, MappedModel, map_descriptor
-from opmap.operators import emitted
+from opmap.operators import OPERATORS, emitted
 from opmap.tensors import DataType, Tensor
 
 FOLDER = Path(__file__).parent / "serialized"
@@ -39,6 +39,12 @@ def constant_indices(index_type: DataType, count: int) -> tuple[MappedModel, dic
     return in_form("init", descriptor, {INDICES: indices}), {INDICES: indices}
 
 
+def strided(data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...]) -> OperatorDesc:
+    """Returns the descriptor that copies an input with strides."""
+    tensors = {"InputTensor": TensorDesc(data_type, sizes, strides)}
+    return complete(OPERATORS["ELEMENT_WISE_IDENTITY"].descriptor, tensors, {})
+
+
 CONSTANTS = {
     "constant_inside": constant_indices(DataType.INT32, 1),
     "constant_file": constant_indices(DataType.INT64, 3),
@@ -56,6 +62,8 @@ MAPPED = {
     "gather_nd": map_descriptor(described("GATHER_ND", (3, 4), (2, 1), 2, 2, data_type=DataType.UINT64)),
     "gather_nd1": map_descriptor(described("GATHER_ND1", (2, 3, 4), (1, 2, 1), 3, 2, 1, data_type=DataType.INT16)),
     "gather_nd1_scalar": map_descriptor(described("GATHER_ND1", (3, 4), (1, 2), 2, 1, 0)),
+    "transpose": map_descriptor(strided(DataType.INT64, (2, 3, 4), (3, 1, 6))),
+    "broadcast": map_descriptor(strided(DataType.FLOAT16, (2, 3, 4), (0, 1, 0))),
     **{name: mapped for name, (mapped, _) in CONSTANTS.items()},
 }
 """Name of a sample -> the mapped model."""

@@ -39,6 +39,7 @@ class TestQuestions:
         rules = [rule.id for spec in all_specs() for rule in spec.rules] + [rule.id for rule in tensor_rules().rules]
         unbreakable = {rule.id for spec in all_specs() for rule in spec.rules if rule.breaks is None}
         assert {
+            "ELEMENT_WISE_IDENTITY.S1",
             "SLICE1.S1",
             "SPLIT.S1",
             "JOIN.S1",

@@ -306,6 +306,8 @@ class TestRules:
         rules = json.loads(capsys.readouterr().out)
         ids = [r["id"] for r in rules]
         without = [
+            "ELEMENT_WISE_IDENTITY.S1",
+            "ELEMENT_WISE_IDENTITY.L1",
             "SPLIT.S1",
             "JOIN.S1",
             "FILL_VALUE_CONSTANT.S1",

@@ -145,7 +145,8 @@ class TestOperatorDesc:
                 assert wanted.sizes == tuple(sizes)
                 assert wanted.data_type.number == buffer.DataType
                 assert wanted.minimum_size_in_bytes == buffer.TotalTensorSizeInBytes
-                assert buffer.Strides is None
+                strides = wanted.strides and tuple((c_uint32 * len(sizes)).from_address(buffer.Strides))
+                assert wanted.strides == strides and (wanted.strides or buffer.Strides is None)
             at += 8
 
     @pytest.mark.parametrize(("example", "slots"), [("1", [None]), ("3", ["InputTensor"])])

@@ -115,8 +115,9 @@ class TestThePages:
         for page_rule, shipped_rule in zip(spec.rules, shipped.rules, strict=True):
             assert page_rule.check == shipped_rule.check or same_formula(page_rule.check, shipped_rule.check)
         assert [t.tensors for t in spec.support] == [t.tensors for t in shipped.support]
-        assert [facts(e) for e in spec.examples] == [facts(e) for e in shipped.examples]
-        assert [e.title for e in spec.examples] == [e.title for e in shipped.examples]
+        printed = [e for e in shipped.examples if not e.derived]
+        assert [facts(e) for e in spec.examples] == [facts(e) for e in printed]
+        assert [e.title for e in spec.examples] == [e.title for e in printed]
         line = 0 if shipped.pseudocode.derived else shipped.pseudocode.line
         assert (spec.pseudocode.line, spec.lines) == (line, shipped.lines)
         assert [(s.feature_level, s.line) for s in spec.support] == [(s.feature_level, s.line) for s in shipped.support]
@@ -173,6 +174,7 @@ CORRECTIONS = {
         ("    [[9, 8], [7, 6]] //", "BTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[9, 8], [7, 6]] //"),
         ("    [[1, 8], [3, 4]] //", "OutputTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[1, 8], [3, 4]] //"),
     ],
+    "element_wise_identity": [],
     "space_to_depth1": [
         (
             "{ Batch, Channels / (BlockSize * BlockSize), Height * BlockSize, Width * BlockSize }",

@@ -26,7 +26,7 @@ from opmap.faults.indices import INDEX_FAULTS
 from opmap.faults.score import Score, score, summary
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
-from opmap.pseudocode import access_map, parse_lines, run
+from opmap.pseudocode import access_map, parse_lines, run, strides_of
 from opmap.tensors import DataType, Tensor
 
 REAL = [name for name, fault in FAULTS.items() if fault.tier in ("smoke", "standard")]
@@ -279,7 +279,8 @@ class TestAccess:
             arrays, access = CaseArrays(case), case.desc.access
             if access.ignores_outside or any(move.guard is not None for move in access.moves):
                 continue
-            move, wanted = arrays.move, arrays.element_addresses(arrays.address).tolist()
+            packed = arrays.address.with_strides(strides_of(arrays.address.sizes))  # the origins know no strides
+            move, wanted = arrays.move, arrays.element_addresses(packed).tolist()
             if arrays.address is move.target:  # the input, and in some places an update; or one tensor behind the other
                 counts = (prod(access.sizes[name]) for name in access.sources[:-1])
                 starts = dict(zip(access.sources, accumulate(counts, initial=0), strict=True))
@@ -325,7 +326,7 @@ MATRIX = Tensor(DataType.UINT8, (2, 3), range(1, 7))
 def arrays_of(text, output_sizes, **tensors):
     """Returns the arrays of a case of an operator with these pseudocode lines; the interpreter gives the same output."""
     access = access_map(parse_lines(text), {"output": output_sizes, **{n: t.sizes for n, t in tensors.items()}})
-    spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={name: name for name in tensors}))
+    spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={name: name for name in tensors}), strided=())
     output = TensorDesc(DataType.UINT8, output_sizes)
     outputs = {"outputs": {"output": output}, "output_field": "output", "output": output}
     desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, scalars={}, **outputs)

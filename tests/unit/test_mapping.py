@@ -1,5 +1,6 @@
 """The mapping to ONNX and back, against a second implementation of the EP's lowering."""
 
+import numpy as np
 import onnx
 import pytest
 from hypothesis import assume, given
@@ -13,6 +14,7 @@ from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
 F32, I64 = DataType.FLOAT32, DataType.INT64
+GATHER = next(OPERATORS["GATHER"].samples())
 SHAPES = [desc for module in OPERATORS.values() for desc in module.samples() if module.expressed(desc)]
 DATA_TYPES = {number: data_type for data_type, number in ELEMENT_TYPES.items()}
 
@@ -33,6 +35,8 @@ def directml(model):
         return of_arrays(node, shapes, types)
     if node.op_type in ("Slice", "Tile"):
         return without_indices(node, inferred.graph.initializer, shapes, types)
+    if node.op_type in ("Transpose", "Expand"):
+        return of_strides(node, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
         output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -89,6 +93,27 @@ def directml(model):
         case "ScatterND":
             return "SCATTER_ND", (*tensors, rank, index_rank)
     raise AssertionError(node.op_type)
+
+
+def of_strides(node, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a Transpose or an Expand node: only Expand's is padded, to four dimensions.
+
+    NumPy gives the strides of the permuted or broadcast input. The EP gives a dimension of size 1 of an Expand the stride 0.
+    """
+    data = types[node.input[0]]
+    elements = np.empty(shapes[node.input[0]], f"V{data.size}")
+    if node.op_type == "Transpose":
+        view = elements.transpose(*(list(a.ints) for a in node.attribute))
+    else:
+        sizes = pad(shapes[node.output[0]], max(len(shapes[node.output[0]]), 4))
+        view = np.broadcast_to(elements, sizes)
+    strides = tuple(stride // data.size for stride in view.strides)
+    if node.op_type == "Expand":
+        ones = pad(elements.shape, view.ndim)
+        strides = tuple(0 if ones[d] == 1 else stride for d, stride in enumerate(strides))
+    packed = TensorDesc(data, view.shape)
+    strided = TensorDesc(data, view.shape, strides)
+    return "ELEMENT_WISE_IDENTITY", (packed if strided.packed else strided, packed)
 
 
 def of_arrays(node, shapes, types):
@@ -173,7 +198,8 @@ class TestModels:
     def test_of_any_descriptor(self, desc):
         """For all types and dimension counts, inputs and output are the descriptor's, and the model is valid.
 
-        Constants are graph inputs where there are no others. A Cast or a Reshape in the graph is listed as a substitution.
+        Constants are graph inputs where there are no others. A Cast or a Reshape in the graph is listed as a substitution, and so is
+        an input that is fed as it lies in memory.
         """
         assume(OPERATORS[desc.operator].expressed(desc))
         mapped = map_descriptor(desc)
@@ -181,11 +207,15 @@ class TestModels:
         assert members(mapped.lowered_as) == directml(mapped.model)
         graph = mapped.model.graph
         assert bool(mapped.lowering.fed) == (not desc.inputs)
-        inputs = desc.inputs or mapped.lowering.fed
-        assert {name: (t.data_type, t.sizes) for name, t in inputs.items()} == dict(map(_declared, graph.input))
+        sizes = {name: t.sizes for name, t in (desc.inputs or mapped.lowering.fed).items()}
+        sizes |= {name: mapped.lowering.shapes[name] for name in mapped.lowering.in_memory}
+        declared = {name: (t.data_type, sizes[name]) for name, t in (desc.inputs or mapped.lowering.fed).items()}
+        assert declared == dict(map(_declared, graph.input))
+        assert desc.spec().strided or sizes == {n: t.sizes for n, t in (desc.inputs or mapped.lowering.fed).items()}
         assert {name: (t.data_type, t.sizes) for name, t in desc.outputs.items()} == dict(map(_declared, graph.output))
         kinds = {s.kind for s in mapped.substitutions}
         assert ("index-type" in kinds) == any(n.op_type == "Cast" for n in graph.node)
+        assert ("strides" in kinds) == any(not t.packed for t in desc.inputs.values())
         assert ("reshape" in kinds) == any(n.op_type == "Reshape" for n in graph.node)
         lowered = mapped.lowered_as
         assert ("operator" in kinds) == (desc.operator != lowered.operator)
@@ -195,7 +225,7 @@ class TestModels:
 
     def test_versions_are_written_explicitly(self):
         """The model has opset 13 and IR version 8; ONNX's defaults are too new for ONNX Runtime 1.24."""
-        model = map_descriptor(SHAPES[0]).model
+        model = map_descriptor(GATHER).model
         assert (OPSET, IR_VERSION) == (13, 8) == (model.opset_import[0].version, model.ir_version)
         assert ("opmap", 1) == (model.producer_name, len(model.opset_import))
 
@@ -223,16 +253,16 @@ class TestModels:
 
     def test_a_changed_model_is_the_callers_own(self):
         """Who changes the model changes neither the model nor the feeds that an equal descriptor gets."""
-        mapped = map_descriptor(SHAPES[0])
+        mapped = map_descriptor(GATHER)
         before = mapped.model_bytes
         mapped.model.graph.node.pop()
         with pytest.raises(TypeError):
             mapped.feeds["more"] = F32
-        assert before == mapped.model.SerializeToString(deterministic=True) == map_descriptor(SHAPES[0]).model_bytes
+        assert before == mapped.model.SerializeToString(deterministic=True) == map_descriptor(GATHER).model_bytes
 
     def test_strides_are_refused(self):
         """Strides other than packed are refused; packed strides give the same model as none."""
-        desc = SHAPES[0]
+        desc = GATHER
         (size,) = desc.input_tensor.sizes
         wide = desc.replace(input_tensor=TensorDesc(F32, (size,), (2,)))
         with pytest.raises(MappingError, match=r"InputTensor.Strides \[2\]: ONNX has no strides") as caught:

@@ -127,6 +127,7 @@ DEFINITIONS = {
     "ConstantOfShape": lambda shape, *, value: np.full(shape, int(value.bits[0]), object),
     "DepthToSpace": depth_to_space,
     "EyeLike": eye_like,
+    "Expand": lambda data, shape: np.broadcast_to(data, np.broadcast_shapes(data.shape, shape)),
     "Gather": lambda data, indices, axis: data.take(indices.astype(int), axis),
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
@@ -140,6 +141,7 @@ DEFINITIONS = {
     "Split": lambda data, lengths, axis: np.split(data, np.cumsum(lengths)[:-1], axis),
     "Tile": np.tile,
     "Trilu": triangle,
+    "Transpose": lambda data, perm: np.transpose(data, perm),
     "Where": lambda condition, a, b: np.where(condition != 0, a, b),
 }
 
@@ -178,12 +180,14 @@ def by_definition(case):
     operator = OPERATORS[case.desc.operator]
     lowering = operator.lowering(case.desc)
     arrays = []
+    fed = map_descriptor(case.desc).feed(case.tensors) if lowering.in_memory else case.tensors
     for name, shape in lowering.shapes.items():
-        tensor = case.tensors[name]
+        tensor = fed[name]
         values = tensor.integers if name in case.desc.index_tensors() else tensor.bits
         arrays.append(np.array(values, object).reshape(shape))
     for position, name in operator.constant_inputs.items():
-        arrays.insert(position, lowering.constants[name])
+        if name in lowering.constants:
+            arrays.insert(position, lowering.constants[name])
     outputs = DEFINITIONS[lowering.op_type](*arrays, **lowering.attributes)
     return [np.ravel(array).tolist() for array in (outputs if isinstance(outputs, list) else [outputs])]
 

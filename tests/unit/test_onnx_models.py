@@ -65,6 +65,7 @@ def node_tests():
     """ONNX's own node tests of the operators, by name."""
     from onnx.backend.test.case import node
     from onnx.backend.test.case.node import (  # noqa: F401  # they add their tests
+        expand,
         eyelike,
         gather,
         gatherelements,
@@ -73,10 +74,20 @@ def node_tests():
         scatternd,
         slice,
         tile,
+        transpose,
         trilu,
     )
 
-    prefixes = ("test_gather", "test_scatter", "test_slice", "test_tile", "test_tri", "test_eyelike")
+    prefixes = (
+        "test_gather",
+        "test_scatter",
+        "test_slice",
+        "test_tile",
+        "test_tri",
+        "test_eyelike",
+        "test_transpose",
+        "test_expand",
+    )
     return {test.name: test for test in node._NodeTestCases if test.name.startswith(prefixes)}
 
 
@@ -104,6 +115,9 @@ class TestOnnxNodeTests:
             "test_scatternd",
             "test_tile",
             "test_tile_precomputed",
+            "test_transpose_default",
+            *(f"test_transpose_all_permutations_{n}" for n in range(6)),
+            *("test_expand_dim_changed", "test_expand_dim_unchanged"),
         ],
     )
     def test_passes(self, name, tmp_path, capsys):
@@ -490,7 +504,7 @@ class TestHostile:
     def test_no_node(self, tmp_path, capsys):
         values = [value(name, TensorProto.FLOAT, [1]) for name in "xy"]
         folder = write(tmp_path / "m", [helper.make_node("Identity", ["x"], ["y"])], values[:1], values[1:])
-        self.refused(capsys, folder, "must have a node of Split, Concat, Gather", "got Identity")
+        self.refused(capsys, folder, "must have a node of Transpose, Expand, Split, Concat, Gather", "got Identity")
 
     def test_no_input(self, tmp_path, capsys):
         folder = one_node(tmp_path / "m")

@@ -71,7 +71,7 @@ NOT_CONCERNED = {
         float16-through-float32 float64-through-float32 int64-through-float64 int32-through-float32
         int16-through-float16 sign-bit-lost-16 word-low-half-only word-64-cut word-64-extended word-64-halves-swapped
         words-16-swapped offset-ignored outputs-exchanged inputs-reversed
-        index-modulo index-clamped limit-of-position constant-along-last
+        index-modulo index-clamped limit-of-position constant-along-last strides-in-inverse-order strides-of-0-packed
         condition-at-equality condition-transposed condition-16-bits""",
     "GRID": """
         index-scalar-as-zero indices-transposed tuple-reversed
@@ -81,7 +81,7 @@ NOT_CONCERNED = {
         denormals-flushed-float64 float16-through-float32 float64-through-float32 int64-through-float64
         int32-through-float32 unsigned-saturated sign-bit-lost-8 word-64-cut word-64-extended word-64-halves-swapped
         words-8-swapped offset-ignored outputs-exchanged inputs-reversed
-        index-modulo index-clamped limit-of-position constant-along-last
+        index-modulo index-clamped limit-of-position constant-along-last strides-in-inverse-order strides-of-0-packed
         condition-at-equality condition-transposed condition-16-bits
     """,
 }

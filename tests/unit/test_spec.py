@@ -139,11 +139,14 @@ class TestFiles:
             rows |= {"2_1": ((4, 4), small, set()), "2_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, set())}
         if spec.name == "DIAGONAL_MATRIX1":
             rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set())}
+        if spec.name == "ELEMENT_WISE_IDENTITY":
+            rows |= {"3_0": ((1, 8), small, set()), "2_1": ((4, 5), small, set())}
+            rows["1_0"] = ((4, 5), {DataType.FLOAT32, DataType.FLOAT16}, set())
         if spec.older:
             rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
         rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
         levels = {name: 4 for name in ("GATHER", "SCATTER", "TILE", "SPLIT", "JOIN", "ONE_HOT", "REVERSE_SUBSEQUENCES")}
-        levels = (levels | {"GATHER_ND1": 2, "DIAGONAL_MATRIX": 4}).get(spec.name, 3)
+        levels = (levels | {"GATHER_ND1": 2, "DIAGONAL_MATRIX": 4, "ELEMENT_WISE_IDENTITY": 4}).get(spec.name, 3)
         assert list(rows)[:levels] == [table.feature_level for table in spec.support]
         for table in spec.support:
             counts, types, index_types = rows[table.feature_level]
@@ -175,6 +178,7 @@ class TestExamples:
                 "FILL_VALUE_CONSTANT": 1,
                 "DIAGONAL_MATRIX1": 4,
                 "DIAGONAL_MATRIX": 4,
+                "ELEMENT_WISE_IDENTITY": 5,
             },
         } == counts
 

@@ -25,6 +25,7 @@ from opmap.judge import decide
 from opmap.judge.compare import differences
 from opmap.judge.judge import Judge
 from opmap.judge.record import encode
+from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 from opmap.tensors import Tensor
@@ -75,13 +76,16 @@ def measure(
 ) -> Suite:
     """Returns the measurement of the cases of a tier in the variant `plain`, on the CPU EP; of the first `limit` if given.
 
+    Descriptors that ONNX cannot express are left out.
+
     Calls `advance` after each round, and after the parts. Raises InputError if there is no such case, AssertionError if a
     case does not pass.
     """
     start = clock()
     chosen = list(catalogue(tier, variants=False))
     catalogue_seconds = clock() - start
-    cases = list(islice((case for case in chosen if case.variant == PLAIN), limit))
+    expressed = (c for c in chosen if c.variant == PLAIN and OPERATORS[c.desc.operator].expressed(c.desc))
+    cases = list(islice(expressed, limit))
     if not cases:
         raise InputError(f"--tier must have cases, got {tier}")
     with Session(SessionOptions(provider="cpu")) as session:

@@ -14,7 +14,7 @@ from ...tensors import DataType
 
 UNREACHABLE_RULES = {
     "TENSOR.C3": "a tensor of 4 GiB",
-    "TENSOR.C4": "ONNX has no strides; the mapping writes packed tensors only",
+    "TENSOR.C4": "ONNX has no strides; a node expresses some of them only for an input with strides of its own",
     "TENSOR.C5": "ONNX Runtime computes TotalTensorSizeInBytes",
     "TENSOR.C6": "ONNX Runtime leaves GuaranteedBaseOffsetAlignment 0",
     "TENSOR.C7": "ONNX Runtime sets the flags itself",

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...mapping import ELEMENT_TYPES, MappedModel, convert
+from ...mapping import ELEMENT_TYPES, MappedModel
 from ...operators import Substitution
 from ...tensors import DataType, Tensor
 from .formed import Formed, Inputs, plain_feeds
@@ -88,8 +88,7 @@ class Draft:
 
     def value(self, field: str) -> Tensor:
         """Returns what the case feeds to an input."""
-        fed = self.mapped.lowering.fed
-        return fed[field] if field in fed else convert(self.first.tensors[field], self.mapped.feeds[field])
+        return self.mapped.feed(self.first.tensors)[field]
 
     def drop_input(self, field: str) -> onnx.ValueInfoProto:
         """Removes a graph input, and returns it."""

@@ -146,7 +146,7 @@ class Formed:
         field = self.outputs[name]
         if field in inputs.desc.outputs:
             return inputs.of(field).expected
-        return self.mapped.feed(inputs.tensors).get(field, inputs.tensors[field]).bits
+        return self.mapped.feed(inputs.tensors, inputs.desc).get(field, inputs.tensors[field]).bits
 
     def expected_array(self, name: str, inputs: Inputs) -> np.ndarray:
         """Returns what a graph output must be. If it has undocumented elements, these are masked."""
@@ -157,8 +157,5 @@ class Formed:
 
 
 def plain_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the arrays for the inputs of the mapping's own model. Constants that are fed are those of the given descriptor."""
-    tensors = mapped.feed(inputs.tensors)
-    if mapped.lowering.fed and inputs.desc != mapped.desc:
-        tensors |= OPERATORS[inputs.desc.operator].lowering(inputs.desc).fed
-    return {name: to_array(tensor) for name, tensor in tensors.items()}
+    """Returns the arrays for the inputs of the mapping's own model."""
+    return {name: to_array(tensor) for name, tensor in mapped.feed(inputs.tensors, inputs.desc).items()}

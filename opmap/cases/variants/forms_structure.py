@@ -144,7 +144,8 @@ def _unused_input(draft: Draft) -> Formed | None:
 
 @form("second-output", "A second graph output is an Identity of the data.", of="data")
 def _second_output(draft: Draft) -> Formed | None:
-    return _read_again(draft, draft.data[0], draft.mapped.desc.tensors[draft.data[0]])
+    field, tensor = draft.data[0], draft.value(draft.data[0])
+    return _read_again(draft, field, TensorDesc(tensor.data_type, tensor.sizes))
 
 
 @form("output-read", "Another node reads the output too, and makes a second output of it.")

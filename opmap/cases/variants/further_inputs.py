@@ -17,6 +17,7 @@ from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...pseudocode import array_of
 from ...tensors import Tensor
+from ..values import as_stored
 from ..written_once import Numbers, rows_of, written
 from .formed import Inputs
 
@@ -57,7 +58,7 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
     for name, tensor in changed.inputs.items():
         bounds = changed.index_bounds.get(name)
         if bounds is None:
-            tensors[name] = _new_data(tensor)
+            tensors[name] = as_stored(tensor, _new_data(tensor))
         else:
             negative = min(inputs.tensors[name].integers) < 0
             tensors[name] = _new_indices(tensor, bounds, rows_of(changed, name), negative=negative)
@@ -138,6 +139,7 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
     tensors = {name: TensorDesc(desc.tensors[name].data_type, own) for name, own in sizes.items()}
+    tensors |= {name: tensors[name].laid_out(desc.tensors[name].layout) for name in desc.spec().strided}
     try:
         changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:

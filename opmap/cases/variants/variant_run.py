@@ -137,7 +137,7 @@ class VariantRun:
             return Check(label, inputs, field, formed.expected(name, inputs), None, problem)
         is_output = field in inputs.desc.outputs
         inputs = inputs.of(field) if is_output else inputs
-        sizes = inputs.desc.tensors[field].sizes
+        sizes = inputs.desc.tensors[field].sizes if is_output else formed.output_sizes(name, inputs)
         elements = bytes_of(array, data_type)
         bits = elements.cast(cast("Literal['B', 'H', 'I', 'Q']", data_type.bits_code))
         if lasting and len(bits) > MOST_COPIED and is_output and inputs.expects(bits):

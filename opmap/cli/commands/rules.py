@@ -90,6 +90,9 @@ def _entries() -> Iterator[dict[str, Any]]:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
             entry = _entry(rule, page, rule.check.strip(), rule.derived)
             yield {**entry, "breaks": rule.breaks and {**entry["breaks"], "operator": spec.name}}
+        for o in spec.left_out:
+            page = f"{spec.page.address} (line {o.line} at {spec.page.commit})"
+            yield {"id": o.rule, "text": o.text, "page": page, "check": None, "derived": False, "breaks": None}
 
 
 def _entry(rule: Rule | TensorRule, page: str | None, check: str | None, derived: bool) -> dict[str, Any]:

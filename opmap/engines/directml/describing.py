@@ -22,7 +22,8 @@ GAP = 0x5A
 def dispatchable(desc: OperatorDesc) -> Dispatchable:
     """Returns a descriptor as data, its members in the order of the spec's fields. The descriptor may break rules."""
     spec = desc.spec()
-    return Dispatchable(number=spec.number, struct=spec.struct, members=[_member(desc, f) for f in spec.fields])
+    members = [*(_member(desc, f) for f in spec.fields), *(Member(name=o.name, kind="null") for o in spec.left_out)]
+    return Dispatchable(number=spec.number, struct=spec.struct, members=members)
 
 
 def _member(desc: OperatorDesc, field: Field) -> Member:

@@ -18,7 +18,7 @@ from .structs import (
     DML_TENSOR_TYPE_BUFFER,
 )
 
-Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar", "float"]
+Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar", "float", "null"]
 
 
 class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of an operator's struct: a tensor (`input` or `output`), a number, or an array of tensors or numbers.
+    """One member of an operator's struct: a tensor (`input` or `output`), a number, an array of them, or a NULL pointer.
 
     A tensor that is left out has no `tensors`.
     """

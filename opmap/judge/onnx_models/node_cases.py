@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,12 +14,13 @@ import onnx
 from ...cases.case import Case
 from ...cases.values import fill
 from ...cases.variants import PLAIN
-from ...descriptors import FEATURE_LEVELS, OperatorDesc
+from ...descriptors import FEATURE_LEVELS, OperatorDesc, TensorDesc
 from ...engines.arrays import from_array
 from ...engines.worker import WorkerLost
 from ...errors import InputError, ProviderError
 from ...limits import MAX_ELEMENTS
 from ...operators import OPERATORS
+from ...tensors import Tensor
 from .branches import with_branches
 from .nodes import (
     OPERATOR_NODES,
@@ -140,10 +142,15 @@ def case_of(
 ) -> Case:
     """Returns the case of a node whose inputs are these arrays."""
     tensors = {
-        name: from_array(without_bool(array).reshape(desc.tensors[name].sizes))
+        name: _elements(desc.tensors[name], from_array(without_bool(array)))
         for name, array in zip(desc.inputs, arrays, strict=True)
     }
     return Case(node.label, desc, tensors, given.file, variant)
+
+
+def _elements(desc: TensorDesc, memory: Tensor) -> Tensor:
+    """Returns the elements of a tensor whose memory a node is given, packed and in the descriptor's sizes."""
+    return Tensor(memory.data_type, desc.sizes, array(memory.data_type.bits_code, desc.read(memory.bits)))
 
 
 # --- data that opmap makes ---

@@ -53,6 +53,10 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
             members[field.name] = _scalar(DataType[name] if name in DataType.__members__ else DataType.UINT64, value)
         else:
             members[field.name] = value.number(*field.limits)
+    for left_out in cls.spec().left_out:
+        given = fields.optional_member(left_out.name)
+        if given is not None and given.value is not None:
+            raise InputError(f"must be left out, got {given.kind} ({left_out.rule})", path=given.path)
     return cls.from_members(members)
 
 

@@ -1,0 +1,2 @@
+BInputTensorJaž’*ékNq9
+ùÆÿ

@@ -1,0 +1,1 @@
+BInputTensorJ£ˆ‘+ìCƒ³¹ÿt;‡»f
