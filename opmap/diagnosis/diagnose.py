@@ -1,4 +1,4 @@
-"""From the failures of a run to their causes: groups, how reliably each fails, its smallest case, its exact condition."""
+"""From the failures of a run to their causes: how reliably each fails, its condition."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from .stability import Fresh, Run, Stability, in_common, stability
 SHRINKING = Budget(trials=200, seconds=20.0)
 
 TWINS = 4
-"""How often a failure is asked again with other values, to see whether it shows the relation of a larger cause."""
+"""How often a failure is asked again with other values, to see if it shows the relation of a larger cause."""
 
 MOST_ASKED_AGAIN = 5
-"""The most failures of one cause that are asked again."""
+"""The most failures of a cause that are asked again."""
 
 MOST_SIDES = 3
-"""The number of causes, the largest first, of which it is asked whose fault they are."""
+"""The number of causes, the largest first, whose side is asked for."""
 
 _NOT_ALWAYS = ("sometimes", "periodic", "after")
 
 MOST_STABLE = 12
-"""The number of causes, the largest first, of which the stability is checked."""
+"""The number of causes, the largest first, whose stability is checked."""
 
 NOT_CHECKED = Stability(None, "not known: only the largest causes are run again")
 """The stability of the other causes."""

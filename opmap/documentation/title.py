@@ -31,6 +31,6 @@ def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:
     struct = structs_by_rank[min(structs_by_rank)]
     if struct not in operators:
         struct = struct if len(struct) <= 80 else struct[:79] + "…"
-        known = ", ".join(operators.values())
+        known = ",".join(operators.values())
         raise InputError(f"the page must be about an operator that opmap knows ({known}), got {struct}", file=name)
     return operators[struct]

@@ -20,7 +20,7 @@ from opmap.known.known_failures import EXCUSABLE, ActiveFailures, Environment, a
 from opmap.session import open_judge
 from opmap.vocabulary import Stage, Verdict
 
-PROBE = next(probe for probe in probes() if probe.id.endswith("/bool"))
+PROBE = next(probe for probe in probes() if probe.id == "probe/gather/bool")
 
 
 class TestPlace:

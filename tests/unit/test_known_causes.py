@@ -159,7 +159,9 @@ class TestWriting:
         entries = self.entries("output-zero", tmp_path / "known.toml")
 
         assert {"output-zero"} == {entry.fault for entry in entries}
-        assert len(entries) < 2 * len(OPERATORS)
+        filled = [entry for entry in entries if (entry.case or "").startswith("fill_value_constant/")]
+        assert len(filled) < 8, "some of its cases are zeros anyway, so each of the others is named by its id"
+        assert len(entries) - len(filled) < 2 * len(OPERATORS)
 
     @pytest.mark.slow
     def test_one_relation(self, tmp_path):

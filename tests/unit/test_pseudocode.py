@@ -86,7 +86,7 @@ class TestReading:
         for spec in specs:
             assert spec.lines == parse_lines("\n".join(map(str, spec.lines)))
             formulas = [parse_formula(rule.check) for rule in spec.rules if rule.check != "support"]
-            assert formulas
+            assert formulas or spec.name == "DIAGONAL_MATRIX", "its page has no rule beside the table of support"
             for formula in formulas:
                 assert formula == parse_formula("\n".join(map(str, formula)))
 
