@@ -30,7 +30,7 @@ def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:
         raise InputError(f"the page must name its operator, as {next(iter(operators))}; it names none", file=name)
     struct = structs_by_rank[min(structs_by_rank)]
     if struct not in operators:
-        struct = struct if len(struct) <= 80 else struct[:79] + "…"
-        known = ",".join(operators.values())
+        struct = struct if len(struct) <= 60 else struct[:59] + "…"
+        known = ", ".join(operators.values())
         raise InputError(f"the page must be about an operator that opmap knows ({known}), got {struct}", file=name)
     return operators[struct]

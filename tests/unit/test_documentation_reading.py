@@ -174,7 +174,7 @@ class TestHostileInput:
                 f"knows ({', '.join(spec.name for spec in all_specs())}), got DML_TOP_K_OPERATOR_DESC",
                 "# DML_TOP_K_OPERATOR_DESC structure",
             ),
-            ("), got DML_" + "A" * 75 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
+            ("), got DML_" + "A" * 55 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
             (f"at most {MAX_PAGE_BYTES} bytes, got {MAX_PAGE_BYTES + 1}", "a" * (MAX_PAGE_BYTES + 1)),
         ],
     )
