@@ -48,9 +48,7 @@ def known_wrong(desc, *, graph=True):
     if desc.operator == "SLICE1":
         return OPERATORS["SLICE1"].classify(desc)["reach"] == "fewer"
     if desc.operator in ("SPLIT", "SPACE_TO_DEPTH1", "DIAGONAL_MATRIX1"):
-        return (
-            graph and desc.input_tensor.data_type is DataType.FLOAT16 and any(t.strides for t in desc.tensors.values())
-        )
+        return graph and desc.output.data_type is DataType.FLOAT16 and any(t.strides for t in desc.tensors.values())
     return desc.operator == "ONE_HOT" and desc.values_tensor.sizes[-1] == 1
 
 
