@@ -93,8 +93,7 @@ class Operator:
     - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of another EP
       than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
-      node leaves the EP. Models have this opset, or that of the newest If which the EP has. None: there is no newer one, and models
-      have the usual opset.
+      node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
     - `oldest_opset`: the first opset that has the ONNX operator, if the usual one has not. Models have this opset then.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
