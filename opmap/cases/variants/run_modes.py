@@ -8,7 +8,8 @@ allows beside them has no run mode:
 | run_with_ortvaluevector, DLPack, sparse OrtValues | other Python types for the same call, or types that the operators do not take |
 | set_providers, disable_fallback, enable_fallback | the session is created anew, as by the constructor |
 | set_provider_selection_policy | chooses the same device and queue as `own-queue` |
-| add_initializer, add_external_initializers | the values reach the EP as those of the form `data-init` |
+| add_initializer | a contract probe: the DirectML EP ignores the value (`opmap known added-initializer-ignored`) |
+| add_external_initializers | the values reach the EP as those of the form `data-init` |
 | optimized_model_filepath | part of `ort-format` |
 | threads, execution order, memory reuse, determinism, logging, custom thread functions | no other code of the EP runs |
 | device_id, performance_preference, disable_metacommands | options of a whole run of opmap |
