@@ -13,7 +13,7 @@ from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType, Tensor
 from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
 from .pieces import MAX_ELEMENTS, Group, Piece, draw_piece, pieces
-from .reference import Attribute, Invalid, Scalar, Sizes, Value, inferred
+from .reference import Attribute, Invalid, Scalar, Sizes, Value, inferred, tried
 
 GROUPS: tuple[Group, ...] = ("arithmetic", "idioms", "shapes", "sequences", "control", "empties", "elsewhere")
 """The groups of pieces. Each is a switch."""
@@ -193,7 +193,9 @@ class _GraphDrawing:
                 data_type = data_type if same_twice and data_type in options else pick(random, options)
             wanted.append(Value(data_type, sizes))
         for at, constant in constants.items():
-            wanted.insert(at, self._constant_value(lowering, constant))
+            wanted.insert(
+                at, self._constant_value(lowering, constant, desc.tensors[next(iter(desc.outputs))].data_type)
+            )
             fields.insert(at, "")
         while wanted and wanted[-1] is None:  # of an operator's two nodes, one may lack the last input
             wanted.pop()
@@ -209,7 +211,11 @@ class _GraphDrawing:
         scalar = mostly(random, 4, "scalar-index" in self.on)
         empty = self.lowest == 0
         other = [self._other(v, f in desc.index_tensors(), scalar, empty) for v, f in zip(wanted, fields, strict=True)]
-        wanted = other if self._fits(node, other) else wanted
+
+        def fits(values: Sequence[Value | None]) -> bool:
+            return self._fits(node, values) and self._runs(node, values)
+
+        wanted = other if fits(other) else wanted
         names: list[str] = []
         for at, value in enumerate(wanted):
             if value is None or value.known is not None:
@@ -217,7 +223,7 @@ class _GraphDrawing:
                 continue
             candidates = self._existing((value.type,))[:4]
             trials = {n: [*wanted[:at], self.values[n], *wanted[at + 1 :]] for n in candidates}
-            names.append(self._one_of([n for n, trial in trials.items() if self._fits(node, trial)]))
+            names.append(self._one_of([n for n, trial in trials.items() if fits(trial)]))
             wanted = trials.get(names[-1], wanted)
         twice = [v for v in wanted if v and self._fits(node, [v, v])] if same_twice and len(wanted) == 2 else []
         if twice:
@@ -233,12 +239,14 @@ class _GraphDrawing:
             self._add(node)
         return node
 
-    def _constant_value(self, lowering: Lowering, name: str) -> Value | None:
-        """Returns the value of a constant input, whose numbers are small if they have the graph's type."""
+    def _constant_value(self, lowering: Lowering, name: str, data_type: DataType) -> Value | None:
+        """Returns the value of a constant input. One of the descriptor's type becomes a small number of the graph's type."""
         constant = lowering.constants.get(name)
         if constant is None:
             return None
-        if isinstance(constant, Tensor):
+        if isinstance(constant, Tensor) and constant.data_type is not data_type:
+            tensor = constant
+        elif isinstance(constant, Tensor):
             number = self.random.integer(0, 3)
             tensor = Tensor.from_values(self.data_type, constant.sizes, [number] * prod(constant.sizes))
         else:
@@ -264,6 +272,13 @@ class _GraphDrawing:
         except Invalid:
             return False
         return all(prod(output.sizes) <= 10 * MAX_ELEMENTS for output in outputs)
+
+    def _runs(self, node: Node, values: Sequence[Value | None]) -> bool:
+        """Returns whether the CPU EP takes the sizes: of some operators ONNX infers the output without looking at all inputs."""
+        try:
+            return bool(tried(node.kernel, tuple(values)))
+        except Invalid:
+            return False
 
     def _piece(self, piece: Piece) -> None:
         """Adds the lines of a piece; its inputs are values that fit, or new sources."""

@@ -166,6 +166,7 @@ class PlanDrawing:
             devices=mostly(random, 3, "own-queue" in on),
             profile=mostly(random, 3, "profile" in on),
             cpu_nodes=True,
+            threads=2 if mostly(random, 3, "async" in on) else 1,
         )
         return setup, replay
 
@@ -212,8 +213,12 @@ class PlanDrawing:
                 values[source.name] = pick(self.random, existing)
         outputs = self._some_outputs(graph)
         keep = {n: self._new("v") for n in outputs or graph.outputs if chance(self.random, 3, "keep" in self.on)}
-        method: Method = "values" if on_values or keep else "run"
+        method: Method = "values" if on_values or keep else self._method(session)
         self._try(Running(session=session, round=round, outputs=outputs, method=method, values=values, keep=keep))
+
+    def _method(self, session: str) -> Method:
+        """Returns a method that takes arrays: run_async needs threads."""
+        return "async" if mostly(self.random, 3, self.state.sessions[session].threads > 1) else "run"
 
     def overlap(self) -> None:
         """Runs two sessions at the same time."""
@@ -221,7 +226,10 @@ class PlanDrawing:
         if len(names) < 2:
             self.open_session()
             return
-        runs = tuple(Running(session=name, round=self._round(self.numbers_of[name])) for name in names[-2:])
+        runs = tuple(
+            Running(session=name, round=self._round(self.numbers_of[name]), method=self._method(name))
+            for name in names[-2:]
+        )
         self._try(Overlapping(runs=runs))
 
     def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:

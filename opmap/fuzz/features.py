@@ -43,7 +43,7 @@ _PIECE = "piece:"
 """The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs it."""
 
 _SIMPLEST = "identity"
-"""The operator that a shrunk plan has if any operator shows the failure: no find needs it."""
+"""What a shrunk plan has if any operator shows the failure, an Identity or a Concat of one input: no find needs it."""
 
 _SETUP = {
     "ep.dml.disable_graph_fusion": "fusion-off",
@@ -80,11 +80,14 @@ def covers(find: Features, plan: Features) -> bool:
     return any(find) and all(any(needs <= session for session in plan) for needs in find)
 
 
+def shared(one: Features, other: Features) -> bool:
+    """Returns whether two finds share two features for each session."""
+    return len(one) == len(other) and all(len(a & b) >= 2 for a, b in zip(one, other, strict=True))
+
+
 def alike(one: Features, other: Features) -> bool:
     """Returns whether two finds differ in at most one feature on each side, and share two, for each session."""
-    return len(one) == len(other) and all(
-        len(a & b) >= 2 and len(a - b) <= 1 and len(b - a) <= 1 for a, b in zip(one, other, strict=True)
-    )
+    return shared(one, other) and all(len(a - b) <= 1 and len(b - a) <= 1 for a, b in zip(one, other, strict=True))
 
 
 _CONTEXT = frozenset(
@@ -131,6 +134,7 @@ def _of_graph(graph: Graph) -> set[str]:
             len(inputs & set(node.inputs)) < sum(name in inputs for name in node.inputs) for node in nodes
         ),
         "scalar-index": any(scalars & set(node.inputs) for node in registered),
+        "scalar-output": any(not values[name].sizes for node in nodes if not node.lines for name in node.outputs),
         "chain": any(inner & set(node.inputs) for node in nodes),
         "many-nodes": sum(len(node.operators()) for node in nodes) >= 5,
         "unused-node": (inner - read - outputs) or any(has_unused(node.kernel) for node in nodes if node.lines),
@@ -143,7 +147,11 @@ def _of_graph(graph: Graph) -> set[str]:
         "function": any(node.function for node in nodes),
         "constant-node": any(s.as_node for s in sources),
     }
-    operators = {node.op.lower() for node in nodes if node.op in (*MOVES, "If")}
+    operators = {
+        _SIMPLEST if node.op == "Concat" and len(node.inputs) == 1 else node.op.lower()
+        for node in nodes
+        if node.op in (*MOVES, "If")
+    }
     operators |= {f"{_OPERATOR}{node.op}" for node in registered}
     lines = [node for node in nodes if node.lines]
     computing = {name for node in lines for name in (*node.operators(), *_groups()[node.op], f"{_PIECE}{node.op}")}
@@ -200,6 +208,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),
         "overlap": overlapping,
+        "async": any(run.method == "async" for run in runs),
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),
         "preallocated": places - {HOST, DEVICE},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -29,7 +30,10 @@ _SIGNATURES = {"names": "other outputs", "type": "wrong type", "values": "wrong 
 _NOT_SUPPORTED = "cannot use the graph capture feature"
 """A part of ONNX Runtime's message about a model that graph capture does not take."""
 
-_SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]*)")
+_PLACE = re.compile(r"(\w+\.cpp\(\d+\)).*?\b(8[0-9A-F]{7})\b")
+"""The line of a source file in which a call failed, and its HRESULT: the same when a session is created and when it runs."""
+
+_SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]*(?: :0/éx+\.?)?)")
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,24 +74,34 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
     return failure_of(difference) if difference else None
 
 
-class NodeByNode(Performer):
-    """Performs steps on the DirectML EP in another way: node by node, or as a fused graph what went node by node."""
+class InSetup(Performer):
+    """Performs steps with other setups: `changed` gives the setup in place of each one that a session has."""
 
-    def __init__(self, performer: Performer) -> None:
+    def __init__(self, performer: Performer, changed: Callable[[Setup], Setup]) -> None:
         super().__init__()
-        self._performer = performer
+        self._performer, self._changed = performer, changed
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step."""
         if isinstance(step, Open):
-            eager = step.setup.config.get(FUSION_OFF) == "1"
-            setup = Setup(cpu_nodes=True) if eager else Setup(cpu_nodes=True, level=0, config={FUSION_OFF: "1"})
-            step = msgspec.structs.replace(step, setup=setup)
+            step = msgspec.structs.replace(step, setup=self._changed(step.setup))
         return self._performer.perform(step, limit)
 
     def renew(self) -> None:
         """Passes it on."""
         self._performer.renew()
+
+
+def of_control(setup: Setup) -> Setup:
+    """Returns the plainest setup of the same level: another provider lacks the devices and settings of the first one."""
+    return Setup(level=setup.level, profile=setup.profile, threads=setup.threads)
+
+
+def other_way(setup: Setup) -> Setup:
+    """Returns the setup of the other way on the DirectML EP: node by node, or as a fused graph what went node by node."""
+    plain = Setup(cpu_nodes=True, threads=setup.threads)
+    eager = setup.config.get(FUSION_OFF) == "1"
+    return plain if eager else msgspec.structs.replace(plain, level=0, config={FUSION_OFF: "1"})
 
 
 def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str:
@@ -96,7 +110,7 @@ def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str
     The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values.
     """
     steps, answers = planned(plan), []
-    for each in (performer, NodeByNode(performer)):
+    for each in (performer, InSetup(performer, other_way)):
         answers.append(perform_steps(steps, each, limit))
         perform_steps([ExpectedStep(Clear())], performer, limit)
         performer.renew()
@@ -128,7 +142,9 @@ def failure_of(difference: Difference) -> Failure:
     if difference.kind in ("error", "malformed"):
         text = f"{name}: {error or difference.text}"
         unsupported = isinstance(error, Unsupported) or _NOT_SUPPORTED in text
-        return Failure(kind="refusal", text=text, signature=normalized(text), at=at, unsupported=unsupported)
+        place = _PLACE.search(text)
+        signature = " ".join(place.groups()) if place else normalized(text)
+        return Failure(kind="refusal", text=text, signature=signature, at=at, unsupported=unsupported)
     text = f"{name} {at + 1}: {difference.text}"
     return Failure(kind="silent", text=text, signature=_SIGNATURES.get(difference.kind, difference.kind), at=at)
 
@@ -141,18 +157,3 @@ def without_stack(text: str) -> str:
 def normalized(text: str) -> str:
     """Returns a message without names in quotes, numbers and addresses."""
     return " ".join(_SEVERAL.sub("*", text).split())[:300]
-
-
-class Control(Performer):
-    """Performs steps on another provider, without what only the first one has: its devices and its settings."""
-
-    def __init__(self, performer: Performer) -> None:
-        super().__init__()
-        self._performer = performer
-
-    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
-        """Performs one step, in the plainest setup that has the same level."""
-        if isinstance(step, Open):
-            setup = Setup(level=step.setup.level, profile=step.setup.profile)
-            step = msgspec.structs.replace(step, setup=setup)
-        return self._performer.perform(step, limit)

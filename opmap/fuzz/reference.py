@@ -223,7 +223,7 @@ def inferred(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, .
     answer = _inferred(kernel, values)
     if isinstance(answer, str):
         raise Invalid(answer)
-    return answer or _tried(kernel, values)
+    return answer or tried(kernel, values)
 
 
 def has_known_sizes(kernel: Kernel, values: tuple[Value | None, ...]) -> bool:
@@ -232,7 +232,8 @@ def has_known_sizes(kernel: Kernel, values: tuple[Value | None, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _tried(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...]:
+def tried(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...]:
+    """Returns type and sizes of the outputs that the CPU EP gives. Raises Invalid if it refuses the inputs."""
     arrays = [
         to_array(Tensor(value.type, value.sizes, value.known or [0] * prod(value.sizes))) if value else None
         for value in values
@@ -374,7 +375,8 @@ def _computed(
         return str(error)
     short = any(a.dtype == np.float16 for a in floats)  # the sums inside may be larger than what they add up to
     whole_only = whole_only and not (short and _exact("sums").intersection(used))
-    exact = whole_only and all((a == np.round(a)).all() and np.abs(a).max() <= _WHOLE for a in floats)
+    with np.errstate(invalid="ignore"):  # NaN is no whole number
+        exact = whole_only and all((a == np.round(a)).all() and np.abs(a).max() <= _WHOLE for a in floats)
     scale = max((float(np.abs(a).max()) for a in floats), default=0.0)
     widths = []
     for array, width in zip(outputs, spread, strict=True):

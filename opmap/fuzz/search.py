@@ -25,7 +25,7 @@ from . import reference
 from .coverage import Table, Watched, count, rarity
 from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
-from .features import Features, alike, covers, features, needed, same_steps, switches_of
+from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
 from .judging import Failure, Kind, Lost, odd_one, perform_plan, without_stack
 from .pieces import Piece, pieces
 from .plan import Plan, joined
@@ -49,7 +49,7 @@ FRESH = 24
 HISTORY = 6
 """If a plan fails in the search but not alone, the search performs this many earlier plans and then the plan again."""
 
-TRIALS, SHRINK_SECONDS = 1500, 60.0
+TRIALS, SHRINK_SECONDS = 1500, 40.0
 """The most plans and the most seconds that are spent to make one failing plan smaller."""
 
 LATER_SECONDS = 300.0
@@ -121,6 +121,7 @@ class Counts:
     both: Count = 0
     unstable: Count = 0
     unsupported: Count = 0
+    uncompiled: Count = 0
     shrinking: Seconds = 0.0
     coverage: Table = field(default_factory=dict)
 
@@ -141,7 +142,8 @@ class Search:
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
     - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
-    - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no defect.
+    - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no find. It is counted by itself, because it
+      may hide a defect.
     - `three`: whether the provider runs a model in two ways, so that three answers say which one is wrong.
     - `idioms`: performs each idiom of the table alone, in all its types, in place of drawn plans.
     - `keep_on`: whether a hang or a lost device does not end the search.
@@ -254,8 +256,10 @@ class Search:
     def _failed(self, number: int, plan: Plan, failure: Failure, seconds: float) -> None:
         """Shrinks a failure for some seconds, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
-        if failure.unsupported or (failure.kind == "refusal" and any(part in failure.text for part in self.beyond)):
+        if failure.unsupported:
             progress.unsupported += 1
+        elif failure.kind == "refusal" and any(part in failure.text for part in self.beyond):
+            progress.uncompiled += 1
         elif self._refused_by_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
@@ -344,6 +348,13 @@ class Search:
                 continue
             is_alike = alike(other.features, find.features)  # what only one of the two has is there by chance
             is_alike = is_alike or (other.odd == find.odd and same_steps(other.plan, find.plan))
+            is_alike = is_alike or (
+                find.kind != "silent" and (find.unshrunk or other.unshrunk) and shared(other.features, find.features)
+            )
+            if is_alike and other.unshrunk and not find.unshrunk:  # the same in fewer steps
+                progress.duplicates += 1
+                name = other.id
+                continue
             if is_alike or covers(other.features, find.features) or other.features == find.features:
                 progress.duplicates += 1
                 self._generalize(other, find.features if is_alike else original)

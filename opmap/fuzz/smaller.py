@@ -16,7 +16,7 @@ from ..diagnosis.shrink import without_some
 from ..engines.steps import Setup
 from .graphs import Dims, Graph, Node, Source, infer
 from .plan import AnyAction, Binding, Clearing, Opening, Overlapping, Plan, Putting, Running, SeededInputs, Updating
-from .reference import Invalid, Kernel, Value, inferred, made_and_read
+from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_read
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -104,6 +104,14 @@ def _plainer_action(action: AnyAction) -> Iterator[AnyAction]:
 
 
 def _smaller(graph: Graph) -> Iterator[Graph]:
+    sources = [s for s in graph.sources if s.kind == "input"]
+    plain_nodes = tuple(
+        Node(op="Identity", inputs=(sources[at % len(sources)].name,), outputs=(name,))
+        for at, name in enumerate(graph.outputs if sources else ())
+        if name not in {s.name for s in graph.sources}
+    )
+    if plain_nodes and len(plain_nodes) < len(graph.nodes):  # what a failure of bindings or sessions needs
+        yield _with(graph, nodes=plain_nodes)
     for at in reversed(range(len(graph.nodes))):
         lines = len(graph.nodes[at].lines)
         for line in (None, *(reversed(range(lines)) if lines > 1 else ())):
@@ -112,8 +120,7 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             except Invalid:
                 continue
     for at, node in enumerate(graph.nodes):
-        if node.op != "Identity" and len(node.outputs) == 1:
-            copy = Node(op="Identity", inputs=node.inputs[:1], outputs=node.outputs)
+        for copy in _plainer_nodes(node):
             nodes = (*graph.nodes[:at], copy, *graph.nodes[at + 1 :])
             read = set(graph.outputs).union(*(each.reads() for each in nodes))
             yield _with(graph, nodes=nodes, sources=tuple(s for s in graph.sources if s.name in read))
@@ -140,6 +147,17 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
         for lower in {1, n // 2, n - 1} - {n}:
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
+
+
+def _plainer_nodes(node: Node) -> Iterator[Node]:
+    """Gives nodes that pass on one input: an Identity, and for a failure that needs an operator a Concat."""
+    plainer: list[tuple[str, dict[str, Attribute]]] = [("Identity", {}), ("Concat", {"axis": 0})]
+    for op, attributes in plainer:
+        if node.op == op and len(node.inputs) == 1:
+            break
+        for name in node.inputs if len(node.outputs) == 1 else ():
+            if name:
+                yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes)
 
 
 def _of_type(source: Source, data_type: str) -> Source:

@@ -65,6 +65,7 @@ class _Session:
     graph: Graph
     capture: bool
     replay: bool
+    threads: int
     inputs: dict[str, Tensor | _Value] = field(default_factory=dict)
     outputs: dict[str, _Value | None] = field(default_factory=dict)
     sizes: dict[str, Sizes] = field(default_factory=dict)
@@ -119,7 +120,7 @@ class State:
         if capture and any({"If", "Loop", "Scan"}.intersection(node.operators()) for node in graph.nodes):
             raise Invalid("graph capture takes no models with control flow")
         model = np.frombuffer(_model_bytes(msgspec.json.encode(graph)), np.uint8)
-        self.sessions[action.session] = _Session(graph, capture, action.replay)
+        self.sessions[action.session] = _Session(graph, capture, action.replay, action.setup.threads)
         return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
     def _running(self, action: Running) -> ExpectedStep:
@@ -127,6 +128,8 @@ class State:
         graph = session.graph
         if session.replay or (action.method != "values" and (action.values or action.keep)):
             raise Invalid("replayed runs are bound; only run_with_ort_values takes and gives OrtValues")
+        if action.method == "async" and session.threads == 1:
+            raise Invalid("run_async needs a thread pool")
         tensors: dict[str, Tensor | _Value] = dict(round_tensors(graph, action.round))
         tensors |= {name: self._fitting(graph, name, value) for name, value in action.values.items()}
         outputs = graph.outputs if action.outputs is None else action.outputs
@@ -153,8 +156,8 @@ class State:
     def _overlapping(self, action: Overlapping) -> ExpectedStep:
         if len({run.session for run in action.runs}) < len(action.runs) or len(action.runs) < 2:
             raise Invalid("one session runs once at a time")
-        if any(run.method != "run" for run in action.runs):
-            raise Invalid("only run may overlap")
+        if any(run.method == "values" for run in action.runs):
+            raise Invalid("only run and run_async may overlap")
         expected = [self._running(run) for run in action.runs]
         runs = [each.step for each in expected if isinstance(each.step, steps.Run)]
         widths: dict[str, float] = {}

@@ -59,6 +59,7 @@ SWITCHES: dict[str, tuple[str, int]] = {
     "bind-device": ("runtime", 3),
     "preallocated": ("runtime", 3),
     "overlap": ("runtime", 8),
+    "async": ("runtime", 8),
     "update": ("runtime", 3),
     "examine": ("runtime", 8),
     # setups

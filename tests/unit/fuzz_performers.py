@@ -9,7 +9,7 @@ from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Clear, Drop, Get, Open, Result, Run
 from opmap.engines.worker import WorkerCrashed, WorkerTimeout
 from opmap.errors import ProviderError
-from opmap.fuzz.judging import Control
+from opmap.fuzz.judging import InSetup, of_control
 from opmap.vocabulary import Stage
 
 
@@ -18,7 +18,7 @@ class Right(Performer):
 
     def __init__(self):
         super().__init__()
-        self.provider = Control(SessionProvider(CPU))
+        self.provider = InSetup(SessionProvider(CPU), of_control)
 
     def perform(self, step, limit=None):
         return self.provider.perform(step, limit)

@@ -1,6 +1,7 @@
 """The search: finds planted faults within few sequences, shrinks them, and goes on to the next."""
 
 import time
+from collections import Counter
 from itertools import count
 
 import msgspec
@@ -23,7 +24,7 @@ from fuzz_performers import (
 from opmap.diagnosis.shrink import Budget, shrink
 from opmap.engines.steps import Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
-from opmap.fuzz.features import alike, covers, features
+from opmap.fuzz.features import alike, covers, features, needed
 from opmap.fuzz.graphs import Graph, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.models import build_model
 from opmap.fuzz.plan import (
@@ -44,6 +45,7 @@ from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import SWITCHES, available
 from opmap.known import defects
+from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType, Tensor
 
@@ -102,6 +104,22 @@ class TestGraphs:
         values = evaluate(graph, {"x": Tensor(DataType.INT32, (2, 3), [1, 2, 3, 4, 5, 6]), "s": shape})
         assert [1, 4, 1, 4, 2, 5, 2, 5, 3, 6, 3, 6] == list(values["r"].bits)
         assert (2, 6) == values["r"].sizes
+
+    def test_every_operator(self):
+        """Every operator that has nodes of ONNX is drawn."""
+        drawn = {node.op for number in range(300) for node in draw_graph(SeededSource(number), set()).nodes}
+        every = {op for o in OPERATORS.values() if o.lower and o.emit for op in o.onnx_operators}
+        assert {"Scatter"} == every - drawn  # the old name of ScatterElements
+
+    def test_scalar_indices(self):
+        """An index is a scalar only where the CPU EP takes it, too."""
+        scalars = Counter[str]()
+        for number in range(100):
+            graph = draw_graph(SeededSource(number), {"scalar-index"})
+            sizes = {source.name: source.sizes for source in graph.sources}
+            scalars.update(n.op for n in graph.nodes if not n.lines and any(sizes.get(i) == () for i in n.inputs[1:]))
+        assert scalars["Gather"] > 2
+        assert not scalars["ScatterElements"]
 
     def test_other_sizes_fit(self):
         """Other sizes, empty ones too, go through the whole graph."""
@@ -280,6 +298,17 @@ class TestSmaller:
             tuple(set(graph.sources[0].sizes)),
         )
         assert Setup(cpu_nodes=True) == plan.actions[0].setup
+
+    def test_some_operator(self):
+        """Of a failure that needs a node, but no Identity, a Concat of one input is left, and no operator is needed."""
+
+        def fails(plan):
+            return any(node.op != "Identity" for graph in plan.graphs for node in graph.nodes)
+
+        plan = self.smallest(fails)
+        (graph,) = plan.graphs
+        assert [("Concat", 1)] == [(node.op, len(node.inputs)) for node in graph.nodes]
+        assert (frozenset(),) == needed(plan)
 
     def test_a_pair_of_lines(self):
         """The lines that a failure does not need are left out; what they made is an input."""

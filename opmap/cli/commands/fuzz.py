@@ -21,7 +21,7 @@ from ...evidence.finds import FindsFolder, entry, steps_of, variant
 from ...evidence.results_folder import identity
 from ...evidence.terminal import print_error, print_line, stdout_for_json, write_json
 from ...fuzz.features import Features
-from ...fuzz.judging import Control, Kind
+from ...fuzz.judging import InSetup, Kind, of_control
 from ...fuzz.search import Find, Progress, Search
 from ...fuzz.switches import available
 from ...known import defects
@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
         write_json(content)
     else:
         _print(progress, folder if written else None, opened.name)
-    nothing_ran = 0 < progress.sequences == progress.unsupported
+    nothing_ran = 0 < progress.sequences == progress.unsupported + progress.uncompiled
     return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
 
 
@@ -109,7 +109,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
         if isinstance(provider, WorkerProvider):
             provider.close()
             provider.start()
-            return Control(provider) if is_cpu else provider
+            return InSetup(provider, of_control) if is_cpu else provider
         return opened.performer
 
     def add_find(find: Find) -> None:
@@ -119,7 +119,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
     closing.callback(control.close)
     return Search(
         fresh=fresh,
-        control=lambda: Control(control),
+        control=lambda: InSetup(control, of_control),
         beyond=[_NO_SHADER] if opened.directml and emulated else [],
         three=opened.directml,
         idioms=options.idioms,
@@ -199,6 +199,7 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         (progress.both, "fail on the CPU EP too"),
         (progress.unstable, "did not fail again"),
         (progress.unsupported, "are not supported"),
+        (progress.uncompiled, "could not be compiled by the emulated device, which may hide a refusal"),
     ]
     print_line("; ".join([total, *(f"{count} {text}" for count, text in counts if count)]))
     if progress.finds:
