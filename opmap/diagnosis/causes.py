@@ -34,7 +34,7 @@ from .failures import (
 )
 from .judged_run import JudgedRun
 from .models import NOT_WRITTEN
-from .relation import NEARLY_ALL, PART, STALE, Label, Relation, without_numbers
+from .relation import NEARLY_ALL, PART, STALE, Label, Model, Relation, without_numbers
 from .relations import (
     part_relation,
     session_faults,
@@ -120,6 +120,21 @@ class Cause:
         if self._label_in(failure) is not None:
             return True
         return self.relation.model is not None and any(relations_of_models(failure, [self.relation.model]))
+
+    def is_refuted_by(self, failures: Sequence[Failure]) -> bool:
+        """Returns whether the fault of this cause does not give the wrong elements of too many of these failures of its operators."""
+        fault = self.relation.rule
+        if fault is None or fault.session or fault.result:
+            return False
+        operators = {failure.case.desc.operator for failure in self.failures}
+        wrong = [
+            WrongOutput.of(failure.case, actual)
+            for failure in failures
+            if failure.case.desc.operator in operators
+            and (actual := own_output(failure.case, failure.record)) is not None
+        ]
+        refuting = sum(not output.is_in_part(Model("", fault)) for output in wrong)
+        return refuting > (1 - NEARLY_ALL) * (len(self.failures) + refuting)
 
     def relation_of(self, failure: Failure) -> Relation:
         """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""
@@ -276,7 +291,7 @@ def told_relation(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> 
     So few say enough if the fault changes nothing in the cases that passed and have the same operators and types.
     """
     relation = whole_relation(label, failures)
-    fault = FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
+    fault = relation.rule
     few = relation.explained < FEWEST_ELEMENTS and bool(run.passed)
     in_part = relation.model is not None and not relation.model.whole
     if relation.vague or not few or in_part or (fault is not None and (fault.session or fault.result)):

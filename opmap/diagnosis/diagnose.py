@@ -11,20 +11,29 @@ import numpy as np
 from ..cases.case import Case
 from ..cases.features import features
 from ..errors import names
-from ..faults import FAULTS, Fault
+from ..faults import Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..tensors import special_values
 from ..vocabulary import DANGEROUS, Verdict
-from .asking import Asked, make_exact
-from .causes import Cause, best_label, cause_of, causes, joined, told_relation, with_models, without_calls
-from .closest import Closest
-from .conditions import FEWEST
+from .asking import FEWEST_KNOWN, Asked, make_exact
+from .causes import (
+    Cause,
+    best_label,
+    cause_of,
+    causes,
+    joined,
+    told_relation,
+    whole_relation,
+    with_models,
+    without_calls,
+)
+from .diagnosis import NOT_ALWAYS, NOT_CHECKED, Diagnosis, is_unknown, unknown_as_one, vague_as_one
 from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
 from .shrink import Budget
-from .sides import OpenWith, Sides, whose_fault
+from .sides import OpenWith, whose_fault
 from .smaller_failure import SmallerFailure
 from .stability import Fresh, Run, Stability, in_common, stability
 
@@ -39,13 +48,8 @@ MOST_ASKED_AGAIN = 5
 MOST_SIDES = 3
 """The number of causes, the largest first, whose side is asked for."""
 
-_NOT_ALWAYS = ("sometimes", "periodic", "after")
-
 MOST_STABLE = 12
 """The number of causes, the largest first, whose stability is checked."""
-
-NOT_CHECKED = Stability(None, "not known: only the largest causes are run again")
-"""The stability of the other causes."""
 
 AGAIN = Stability("sometimes", "sometimes (passes when it is run again)")
 """The stability of those of them that pass when they are run again."""
@@ -58,49 +62,6 @@ MOST_LEARNED = 40
 
 MOST_STARTS = 10
 """The number of failing cases, the smallest first, among which one is sought that can be made smaller."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What is known of one cause.
-
-    `stability` is None if the failure was not run again. `asked` holds the questions that made the condition exact.
-    `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was asked.
-    `closest` is there if the cause has no condition, or one that an answer contradicts, and if it was sought.
-    """
-
-    cause: Cause
-    stability: Stability | None = None
-    asked: Asked | None = None
-    shrunk: Failure | None = None
-    sides: Sides | None = None
-    closest: Closest | None = None
-
-    @property
-    def smallest(self) -> Failure:
-        """The failure with the smallest case."""
-        return self.shrunk or self.cause.smallest
-
-    @property
-    def earlier(self) -> tuple[Case, ...]:
-        """The cases that must run before, so that the smallest case fails."""
-        return self.stability.earlier if self.stability else ()
-
-    @property
-    def always(self) -> bool:
-        """Whether the failure occurs every time."""
-        return self.stability is not None and self.stability.kind == "always"
-
-    @property
-    def exact(self) -> bool:
-        """Whether a condition was made exact by asking."""
-        return self.asked is not None and self.asked.exact
-
-    def with_closest(self, run: JudgedRun) -> Diagnosis:
-        """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
-        moves = self.stability is not None and self.stability.kind in (*_NOT_ALWAYS, "batched")
-        fits = moves or (self.cause.condition is not None and (self.exact or self.asked is None))
-        return self if fits else replace(self, closest=Closest.of(self.cause, run, self.asked))
 
 
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
@@ -134,7 +95,7 @@ def _with_unstable(diagnosis: Diagnosis, unstable: Set[str]) -> Diagnosis:
     stability = diagnosis.stability
     if (
         stability is None
-        or stability.kind in _NOT_ALWAYS
+        or stability.kind in NOT_ALWAYS
         or not {f.case.id for f in diagnosis.cause.failures} <= unstable
     ):
         return diagnosis
@@ -151,7 +112,7 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
         kind = diagnosis.stability.kind if diagnosis.stability else None
         if moving and (diagnosis.stability == AGAIN or (kind is None and _passes_alone(diagnosis.cause, fresh))):
             next(iter(moving.values())).append(diagnosis)
-        elif kind in _NOT_ALWAYS:
+        elif kind in NOT_ALWAYS:
             moving.setdefault(str(kind), []).append(diagnosis)
         else:
             yield diagnosis
@@ -161,34 +122,6 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
         checked = first.cause.smallest  # the one of which the stability is known
         failures = (checked, *(failure for failure in whole.failures if failure is not checked))
         yield replace(first, cause=replace(whole, failures=failures, condition=None))
-
-
-def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
-
-    Beside a larger cause, a relation of fewer than FEWEST failures is none: a few outputs fit more than one. Beside a larger
-    cause without both, a condition alone is none: its cases cannot be told from those of the other.
-    """
-    ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
-    largest = next((diagnosis for diagnosis in ordered if diagnosis.cause.mismatch), None)
-
-    def is_vague(diagnosis: Diagnosis) -> bool:
-        cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
-        known = cause.condition is not None and (diagnosis.asked is None or diagnosis.exact)
-        known = known and not (vague and cause.relation.vague)
-        few = len(cause.failures) < FEWEST and diagnosis is not largest
-        return checked and cause.mismatch and (few or cause.relation.vague) and not known
-
-    vague: list[Diagnosis] = []
-    kept: list[Diagnosis] = []
-    for diagnosis in ordered:
-        (vague if is_vague(diagnosis) else kept).append(diagnosis)
-    if vague:
-        first = vague[0]
-        more = [failure for diagnosis in vague[1:] for failure in diagnosis.cause.failures]
-        cause = first.cause.with_more(run, more) if more else first.cause
-        kept.append(replace(first, cause=replace(cause, relation=cause.relation.unknown())))
-    return sorted(kept, key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
 def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
@@ -235,13 +168,14 @@ def diagnoses(
     """
     found = separated(run, causes(run), fresh, dangerous=dangerous, most=MOST_STABLE)
     left = [diagnosis for diagnosis in found if not diagnosis.always]
-    left += settled(run, [diagnosis for diagnosis in found if diagnosis.always], judge)
+    left += unknown_as_one(run, settled(run, [diagnosis for diagnosis in found if diagnosis.always], judge))
     left.sort(key=lambda diagnosis: (not diagnosis.always, -len(diagnosis.cause.failures)))
     done: list[Diagnosis] = []
     while left:
         diagnosis, *left = left
         cause = diagnosis.cause
-        if diagnosis.always:
+        too_few = bool(done) and is_unknown(diagnosis) and len(cause.failures) < FEWEST_KNOWN
+        if diagnosis.always and not too_few:
             diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *left], budget=budget)
             diagnosis, left = with_covered(diagnosis, left, run)
         if len(done) < MOST_SIDES and not cause.only_batched:
@@ -335,8 +269,7 @@ class Asking:
     @cached_property
     def fault(self) -> Fault | None:
         """The fault by which the outputs are wrong, if the relation of the cause is one."""
-        relation = self.cause.relation
-        return FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
+        return self.cause.relation.rule
 
     @property
     def moves(self) -> bool:
@@ -444,6 +377,8 @@ def make_condition_exact(
     asked = make_exact(
         ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows, hides=cause.mismatch
     )
+    if cause.relation.vague and any(rival.asked and not rival.exact for rival in ask.rivals):
+        asked = replace(asked, checked=False)  # nobody knows where the failures of the rival end
     answers = [failure_of(case, record) for case, record in ask.failures]
     learned = _learned(run, replace(cause, condition=asked.condition or cause.condition), answers)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
@@ -500,13 +435,15 @@ def with_covered(
         if rest is not None:
             left.append(replace(other, cause=rest))
     cause = diagnosis.cause
+    failures = (*cause.failures, *covered)  # its own smallest case stays the first: its stability is known
+    if not cause.mismatch:  # the title says whether all have its message
+        return replace(
+            diagnosis, cause=replace(cause, failures=failures, relation=whole_relation(cause.label, failures))
+        ), left
     shown = [(cause.relation_of(failure), cause.claims(failure)) for failure in covered if failure.relations]
     explained, wrong = sum(r.explained for r, claimed in shown if claimed), sum(r.wrong for r, _ in shown)
-    whole = replace(
-        cause,
-        failures=(*cause.failures, *covered),  # its own smallest case stays the first: its stability is known
-        relation=replace(
-            cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
-        ),
+    relation = replace(
+        cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
     )
+    whole = replace(cause, failures=failures, relation=relation)
     return replace(diagnosis, cause=whole), left

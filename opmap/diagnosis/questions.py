@@ -22,7 +22,7 @@ MOST_TRIES = 5000
 GAP_TRIES = 400
 """The most new cases that are made for a gap between two values."""
 
-AT_A_TIME = 60
+AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
 
 _WORDS = ("operator", "data_type", "index_type", "index_path")

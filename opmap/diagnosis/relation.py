@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from ..faults import Fault
+from ..faults import FAULTS, Fault
 
 RELATION_KINDS = (
     "fault",
@@ -94,6 +94,11 @@ class Relation:
         close = self.explained * 2 >= self.wrong
         remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
         return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)
+
+    @property
+    def rule(self) -> Fault | None:
+        """The fault that the relation names, or that of its model; None if it is neither."""
+        return FAULTS[self.fault] if self.fault else self.model.fault if self.model else None
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..cases.case import Case
 from ..cases.variants import PLAIN
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
 from ..diagnosis.sides import Sides, sides_json

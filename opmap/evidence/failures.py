@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.diagnosis import Diagnosis
 from ..engines.providers import OpenProvider
 from .cause_view import CauseView, cause_group
 from .export import export_folder

@@ -11,7 +11,7 @@ import msgspec
 
 from ..cases.case import Case
 from ..diagnosis.causes import causes
-from ..diagnosis.diagnose import NOT_CHECKED, Diagnosis, vague_as_one
+from ..diagnosis.diagnosis import NOT_CHECKED, Diagnosis, vague_as_one
 from ..diagnosis.judged_run import JudgedRun
 from ..diagnosis.stability import Stability
 from ..judge.record import Record

@@ -11,7 +11,7 @@ from ..cases.case import Case
 from ..cases.catalogue import catalogue
 from ..cases.in_variants import split_id
 from ..diagnosis.causes import causes
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import OpmapError
 from ..files import to_json

@@ -590,3 +590,36 @@ DEFECTS = {
     )
 }
 """Twenty-six defects: four are two at once."""
+
+
+# --- one operator ---
+
+
+class where_by_four(Defect):
+    """Where reads the condition of the first of each four elements."""
+
+    def Where(self, condition, a, b):
+        shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        flat = np.broadcast_to(condition, shape).reshape(-1)
+        return np.where(flat[np.arange(flat.size) // 4 * 4].reshape(shape), a, b)
+
+
+class pad_by_zero(Defect):
+    """Pad takes every constant as zero."""
+
+    titles = r"\bzero\b"
+
+    def Pad(self, data, pads, value, mode=b"constant"):
+        return super().Pad(data, pads, value * 0, mode)
+
+
+class concat_second_first(Defect):
+    """Concat takes the second of two inputs of the same sizes for the first one too."""
+
+    def Concat(self, *tensors, axis):
+        same = len(tensors) > 1 and tensors[0].shape == tensors[1].shape
+        return super().Concat(*(tensors[1:2] if same else tensors[:1]), *tensors[1:], axis=axis)
+
+
+OF_ONE_OPERATOR = {kind.__name__: kind for kind in (where_by_four, pad_by_zero, concat_second_first)}
+"""Defects of which few cases fail. Most titles that fit some of them are false."""

@@ -15,12 +15,19 @@ from opmap.cases.catalogue import generated
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
-from opmap.diagnosis.causes import causes, whole_relation, without_calls
+from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, vague_as_one, with_covered
+from opmap.diagnosis.diagnose import (
+    Asking,
+    diagnoses,
+    make_condition_exact,
+    quick_diagnoses,
+    settled,
+    with_covered,
+)
+from opmap.diagnosis.diagnosis import Diagnosis, unknown_as_one, vague_as_one
 from opmap.diagnosis.failures import failure_of
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.relation import Model
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.evidence.cause_view import condition_text
@@ -35,7 +42,7 @@ from opmap.tensors import DataType
 from opmap.vocabulary import Stage, Verdict
 
 SMOKE = own_cases("smoke")
-CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]
+CASES, GATHERS = ([case for case in SMOKE if case.id.startswith(start)] for start in ("gather_nd/", "gather/"))
 
 
 @pytest.fixture
@@ -388,6 +395,25 @@ class TestCauses:
         whole, left = with_covered(everything, [Diagnosis(cause, always)], run)
         assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
 
+    def test_covered_errors(self):
+        """The title of an error says so if failures that its condition covers have another message."""
+        record = Judge(open_fault("output-zero"), brief=True)(CASES[0])
+        messages = ["it is full"] * 12 + ["it is late"] * 5
+        failed = [
+            (case, msgspec.structs.replace(record, case=case.id, verdict=Verdict.ERROR, stage=Stage.RUN, message=text))
+            for case, text in zip(CASES, messages, strict=False)
+        ]
+        run = JudgedRun(failed)
+        full, late = (
+            cause_of(run, ("error", f"error at run: {text}"), [failure_of(*pair) for pair in pairs])
+            for text, pairs in (("it is full", failed[:12]), ("it is late", failed[12:]))
+        )
+        everything, always = Condition(((),)), Stability("always", "")
+        first = Diagnosis(replace(full, condition=everything), always, Asked(everything))
+        whole, left = with_covered(first, [Diagnosis(late, always)], run)
+        assert ([], 17) == (left, len(whole.cause.failures))
+        assert "error at run: it is full; some cases have another message" == whole.cause.relation.text
+
     @pytest.mark.parametrize(("larger", "causes_left"), [(True, 1), (False, 2)])
     def test_vague_as_one(self, larger, causes_left):
         """Beside a larger cause of which nothing is known, a condition alone is none; that of the larger one stays."""
@@ -404,6 +430,36 @@ class TestCauses:
         told = vague_as_one(run, found)
         assert causes_left == len(told)
         assert len(cause.failures) == sum(len(diagnosis.cause.failures) for diagnosis in told)
+
+    @pytest.mark.parametrize(("fits", "same_operator", "named"), [(0, True, 0), (0, False, 1), (1, True, 1)])
+    def test_refuted(self, fits, same_operator, named):
+        """A fault without a condition is told only if it gives the failures of its operators that have no relation."""
+        run = self.run("index-clamped-early", CASES[::4])
+        others = run if fits else self.run("indices-backwards", CASES if same_operator else GATHERS)
+        (cause,), (other,) = ([replace(c, condition=None) for c in causes(r)[:1]] for r in (run, others))
+        unknown = replace(other, relation=other.relation.unknown(), failures=other.failures[:9])
+        found = [Diagnosis(replace(cause, condition=None), Stability("always", "")) for cause in (cause, unknown)]
+        told = vague_as_one(run, found)
+        assert named == sum(not diagnosis.cause.relation.vague for diagnosis in told)
+        if not named:
+            (whole,) = (diagnosis.cause for diagnosis in told)
+            assert whole.relation.wrong == sum(f.relations[0].wrong for f in (*cause.failures, *unknown.failures))
+
+    @pytest.mark.parametrize(
+        ("same_operator", "condition", "left"), [(True, False, 1), (False, False, 2), (True, True, 2)]
+    )
+    def test_unknown_as_one(self, same_operator, condition, left):
+        """Causes of the same operator of which nothing is known are asked about once."""
+        runs = [
+            self.run("index-clamped-early", cases) for cases in (CASES[::4], CASES[1::4] if same_operator else GATHERS)
+        ]
+        found = []
+        for run in runs:
+            cause = causes(run)[0]
+            held = Condition(((Comparison("negative", "==", True),),)) if condition else None
+            unknown = replace(cause, relation=cause.relation.unknown(), condition=held)
+            found.append(Diagnosis(unknown, Stability("always", "")))
+        assert left == len(unknown_as_one(runs[0], found))
 
     def test_order_of_the_run(self):
         """The order of the cases, and the processes they ran in, change nothing."""
@@ -436,9 +492,7 @@ class TestCauses:
             rows[:, whole:] = rows[:, whole - 4 : whole][:, : rows.shape[1] - whole] if whole else rows
             return bits
 
-        relation = SimpleNamespace(
-            kind="repeat", fault=None, model=Model("repeat", Fault(text="tails of rows", output=tails))
-        )
+        relation = SimpleNamespace(kind="repeat", rule=Fault(text="tails of rows", output=tails))
         asking = Asking(SimpleNamespace(failures=(), relation=relation), [], None)
         desc = OPERATORS["TILE"].descriptor
         says = {}
@@ -472,6 +526,18 @@ class TestCauses:
         chance = replace(cause, label=("shift", "by chance"), failures=cause.failures[:3])
         (found,) = settled(run, [Diagnosis(cause), Diagnosis(chance)], judge)
         assert cause.label == found.cause.label
+
+    @pytest.mark.parametrize("contradicting", [0, 1])
+    def test_beside_a_rival(self, contradicting, monkeypatch):
+        """Nobody knows of failures without a relation whether they end where a rival begins that has no exact condition."""
+        run, judge = self.run("negative-index-as-zero", CASES[::4]), Judge(open_fault("negative-index-as-zero"))
+        (cause,) = causes(run)
+        negative = Condition(((Comparison("negative", "==", True),),))
+        monkeypatch.setattr("opmap.diagnosis.diagnose.make_exact", lambda *_, **__: Asked(negative))
+        rival = Diagnosis(cause, Stability("always", ""), Asked(negative, contradicting=contradicting))
+        unknown = Diagnosis(replace(cause, relation=cause.relation.unknown()), Stability("always", ""))
+        found = make_condition_exact(unknown, run, judge, [rival], budget=40)
+        assert (contradicting == 0) is found.exact
 
     @pytest.mark.slow
     def test_rivals(self):

@@ -1,17 +1,22 @@
 """What opmap tells of planted defects is true, and about few causes. `python tools/score_diagnoses.py --defects` prints the table."""
 
+import re
 from collections import Counter
 from functools import cache
 
 import pytest
-from planted_defects import DEFECTS, Both, Defect
+from planted_defects import DEFECTS, OF_ONE_OPERATOR, Both, Defect
 from tiers import all_cases
 from told_causes import FALSE, RIGHT, UNKNOWN, judged
 
 from opmap.cases.case import INDEX_PATHS
+from opmap.diagnosis.diagnose import quick_diagnoses
+from opmap.diagnosis.judged_run import JudgedRun
 from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
+from opmap.session import Session
+from opmap.session.options import SessionOptions
 
 told = cache(judged)
 
@@ -43,6 +48,19 @@ def test_no_false_sentence(name):
     assert answer.few
     if name in NAMED:
         assert RIGHT == answer.result, "\n".join(map(str, answer.causes))
+
+
+@pytest.mark.parametrize("name", OF_ONE_OPERATOR)
+def test_few_failures(name):
+    """What `validate` tells of a few failures is true: these fit many a relation by chance."""
+    options = {"provider": f"planted_defects:{name}", "tier": "smoke", "in_process": True}
+    with Session(SessionOptions.read(options)) as session:
+        session.judge_all()
+        run = JudgedRun(session.judged, session.calls)
+        causes = [diagnosis.cause for diagnosis in quick_diagnoses(run, session.fresh, most=5)]
+    assert len(run.failed) == sum(len(cause.failures) for cause in causes) > 0
+    for cause in causes:
+        assert cause.relation.vague or re.search(OF_ONE_OPERATOR[name].titles, cause.relation.text), cause.relation
 
 
 @pytest.mark.slow

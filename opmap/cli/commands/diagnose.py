@@ -6,7 +6,8 @@ from argparse import Namespace
 from functools import partial
 
 from ...cases.case import Case
-from ...diagnosis.diagnose import Diagnosis, diagnoses
+from ...diagnosis.diagnose import diagnoses
+from ...diagnosis.diagnosis import Diagnosis
 from ...diagnosis.judged_run import JudgedRun
 from ...errors import InputError
 from ...evidence.cause_view import diagnosis_document, print_causes

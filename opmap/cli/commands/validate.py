@@ -21,7 +21,7 @@ from ...session.options import SessionOptions
 from ...vocabulary import Verdict
 
 if TYPE_CHECKING:  # a green run needs none of this
-    from ...diagnosis.diagnose import Diagnosis
+    from ...diagnosis.diagnosis import Diagnosis
     from ...diagnosis.judged_run import JudgedRun
     from ...evidence.documents import DiagnosisDocument
 
