@@ -17,6 +17,7 @@ class FeatureTable:
 
     def __init__(self, features: Sequence[Mapping[str, Value]]) -> None:
         self.features = features
+        self._values: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.features)
@@ -26,6 +27,12 @@ class FeatureTable:
         """The values of each feature that a case has, in the order of the cases."""
         names = sorted({name for row in self.features for name in row})
         return {n: np.array([row.get(n, "" if n in CATEGORIES else -1) for row in self.features]) for n in names}
+
+    def values(self, name: str) -> list[Any]:
+        """The different values of a feature, in ascending order."""
+        if name not in self._values:
+            self._values[name] = sorted(set(self.columns[name].tolist())) if name in self.columns else []
+        return self._values[name]
 
     def rows(self, at: Sequence[int] | Any) -> FeatureTable:
         """Returns the table of some of the cases."""

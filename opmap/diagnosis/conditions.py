@@ -138,13 +138,12 @@ def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
     Their values occur in the cases.
     """
     comparisons: list[Comparison] = []
-    for name, column in failures.columns.items():
-        values = np.unique(column)
-        passing_values = np.unique(passes.columns[name]) if name in passes.columns else values[:0]
+    for name in failures.columns:
+        values = failures.values(name)
         if name in CATEGORIES:
-            comparisons += _of_words(name, [str(v) for v in values], [str(v) for v in passing_values])
+            comparisons += _of_words(name, values, passes.values(name))
         elif is_number(name):
-            comparisons += _of_numbers(name, [int(v) for v in values])
+            comparisons += _of_numbers(name, values)
         elif len(values) == 1 and values[0] >= 0:
             fields, value = tuple(name.split(" == ")), bool(values[0])
             same = len(fields) == 2 and value
@@ -215,8 +214,8 @@ def _parts(failures: FeatureTable) -> list[list[int]]:
     """Returns all failing cases, then the parts that a comparison with one of their values chooses."""
     everything = range(len(failures))
     parts: dict[tuple[int, ...], None] = {tuple(everything): None}
-    for column in failures.columns.values():
-        values = np.unique(column)
+    for name, column in failures.columns.items():
+        values = failures.values(name)
         few = len(values) <= 8
         for value in values if few else ():
             parts[tuple(int(i) for i in np.flatnonzero(column == value))] = None

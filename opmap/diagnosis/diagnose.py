@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -312,9 +312,10 @@ class Asking:
             return False if record.verdict == Verdict.PASS else None
         if not self.cause.is_like(record):
             return None
-        if self.is_apart(case) and self._is_of_rival(case, record):
-            return None if self.cause.claims(failure_of(case, record)) else False
-        if not self._is_explained(case, record):
+        search = cache(partial(failure_of, case, record))
+        if self.is_apart(case) and any(rival.cause.claims(search()) for rival in self.rivals):
+            return None if self.cause.claims(search()) else False
+        if not self._is_explained(case, search):
             return None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
@@ -332,22 +333,18 @@ class Asking:
         known = [set(words) for words in zip(*self.words, strict=True)]
         return not self.cause.relation.vague and (operator not in known[0] or data_type not in known[1])
 
-    def _is_of_rival(self, case: Case, record: Record) -> bool:
-        failure = failure_of(case, record)
-        return any(rival.cause.claims(failure) for rival in self.rivals)
-
-    def _is_explained(self, case: Case, record: Record) -> bool:
+    def _is_explained(self, case: Case, search: Callable[[], Failure]) -> bool:
         """Returns whether the cause explains a failure; of its operators and data types, whether no rival does.
 
         Any other failure may be another defect: the search must not go on there.
         """
         if not self.cause.mismatch:
-            return self.cause.claims(failure_of(case, record))
+            return self.cause.claims(search())
         rivals = [rival.cause for rival in self.rivals if _is_possible(rival, case)]
         alike = _words(case) in self.words
         if alike and not rivals:
             return True
-        failure = failure_of(case, record)
+        failure = search()
         return self.cause.claims(failure) or (alike and not any(rival.claims(failure) for rival in rivals))
 
 

@@ -418,12 +418,12 @@ class previous_row(Defect):
 
 
 class next_element(Defect):
-    """8-byte data: the element behind the right one is read."""
+    """A gather of 8-byte data reads the element behind the right one."""
 
     titles = r"address-off-by-one|(next|element 1 address(es)? behind|\+ 1)"
 
     def applies(self, call):
-        return call.data.itemsize == 8
+        return call.op.startswith("Gather") and call.data.itemsize == 8
 
     def addresses(self, call, addresses):
         return addresses + 1
