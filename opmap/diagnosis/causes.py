@@ -122,19 +122,23 @@ class Cause:
         return self.relation.model is not None and any(relations_of_models(failure, [self.relation.model]))
 
     def is_refuted_by(self, failures: Sequence[Failure]) -> bool:
-        """Returns whether the fault of this cause does not give the wrong elements of too many of these failures of its operators."""
+        """Returns whether few descriptors speak for the fault of this cause, and too many of these failures against it.
+
+        These are failures of its operators whose wrong elements it does not give. Of many descriptors, another fault may be there.
+        """
         fault = self.relation.rule
-        if fault is None or fault.session or fault.result:
+        own = {failure.case.desc for failure in self.failures}
+        if fault is None or fault.session or fault.result or len(own) >= FEWEST:
             return False
-        operators = {failure.case.desc.operator for failure in self.failures}
+        operators = {desc.operator for desc in own}
         wrong = [
             WrongOutput.of(failure.case, actual)
             for failure in failures
             if failure.case.desc.operator in operators
             and (actual := own_output(failure.case, failure.record)) is not None
         ]
-        refuting = sum(not output.is_in_part(Model("", fault)) for output in wrong)
-        return refuting > (1 - NEARLY_ALL) * (len(self.failures) + refuting)
+        against = {output.case.desc for output in wrong if not output.is_in_part(Model("", fault))}
+        return len(against) > (1 - NEARLY_ALL) * len(own | against)
 
     def relation_of(self, failure: Failure) -> Relation:
         """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""

@@ -406,11 +406,12 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
 
 
 def with_covered(
-    diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun
+    diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun, *, only_claimed: bool = False
 ) -> tuple[Diagnosis, list[Diagnosis]]:
     """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
 
-    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such.
+    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such. If these are
+    too many, another fault is in them: only failures that the cause claims are taken.
     """
     condition = diagnosis.cause.condition
     if not diagnosis.exact or condition is None:
@@ -425,7 +426,8 @@ def with_covered(
         ids = {
             failure.case.id
             for failure, given in zip(other.cause.failures, features, strict=True)
-            if condition.holds(given) and (not other.cause.is_named or diagnosis.cause.claims(failure))
+            if condition.holds(given)
+            and (not (only_claimed or other.cause.is_named) or diagnosis.cause.claims(failure))
         }
         covered += [failure for failure in other.cause.failures if failure.case.id in ids]
         rest = _part(run, other.cause, ids, False)
@@ -442,5 +444,7 @@ def with_covered(
     relation = replace(
         cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
     )
+    if relation.or_unknown() is not relation and not only_claimed:
+        return with_covered(diagnosis, others, run, only_claimed=True)
     whole = replace(cause, failures=failures, relation=relation)
     return replace(diagnosis, cause=whole), left

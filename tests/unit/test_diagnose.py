@@ -395,6 +395,18 @@ class TestCauses:
         whole, left = with_covered(everything, [Diagnosis(cause, always)], run)
         assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
 
+    def test_covered_by_two(self):
+        """Failures that the condition of a cause covers are no part of it if too few of their wrong elements are explained."""
+        runs = [self.run(name, CASES[::4]) for name in ("index-clamped-early", "indices-backwards")]
+        (cause,), (other,) = (causes(run)[:1] for run in runs)
+        unknown = replace(other, relation=other.relation.unknown())
+        everything, always = Condition(((),)), Stability("always", "")
+        first = Diagnosis(replace(cause, condition=everything), always, Asked(everything))
+        whole, left = with_covered(first, [Diagnosis(unknown, always)], runs[0])
+        assert whole.cause.relation.or_unknown() is whole.cause.relation
+        assert len(left) == 1
+        assert len(whole.cause.failures) + len(left[0].cause.failures) == len(cause.failures) + len(other.failures)
+
     def test_covered_errors(self):
         """The title of an error says so if failures that its condition covers have another message."""
         record = Judge(open_fault("output-zero"), brief=True)(CASES[0])
@@ -431,13 +443,17 @@ class TestCauses:
         assert causes_left == len(told)
         assert len(cause.failures) == sum(len(diagnosis.cause.failures) for diagnosis in told)
 
-    @pytest.mark.parametrize(("fits", "same_operator", "named"), [(0, True, 0), (0, False, 1), (1, True, 1)])
-    def test_refuted(self, fits, same_operator, named):
-        """A fault without a condition is told only if it gives the failures of its operators that have no relation."""
-        run = self.run("index-clamped-early", CASES[::4])
+    @pytest.mark.parametrize(
+        ("fits", "same_operator", "few", "named"),
+        [(False, True, True, 0), (False, False, True, 1), (True, True, True, 1), (False, True, False, 1)],
+    )
+    def test_refuted(self, fits, same_operator, few, named):
+        """A fault that fits few failures is told only if it gives the failures of its operators that have no relation."""
+        run = self.run("index-clamped-early", CASES[::4] if few else CASES)
         others = run if fits else self.run("indices-backwards", CASES if same_operator else GATHERS)
         (cause,), (other,) = ([replace(c, condition=None) for c in causes(r)[:1]] for r in (run, others))
-        unknown = replace(other, relation=other.relation.unknown(), failures=other.failures[:9])
+        unknown = replace(other, relation=other.relation.unknown(), failures=other.failures[:8])
+        cause = replace(cause, failures=cause.failures[:9]) if few else cause
         found = [Diagnosis(replace(cause, condition=None), Stability("always", "")) for cause in (cause, unknown)]
         told = vague_as_one(run, found)
         assert named == sum(not diagnosis.cause.relation.vague for diagnosis in told)
