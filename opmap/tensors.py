@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, cached_property
 from math import prod
 from typing import Literal, TypeVar, cast
@@ -198,6 +200,39 @@ SMALL = 8
 
 SCALAR_VALUES = 64
 """At least as many as `scalar_values` gives."""
+
+
+def sums(data_type: DataType, start: int, step: int, count: int) -> array[int]:
+    """Returns the bit patterns of start, start + step, start + 2 * step and so on, as long as no rounding can differ.
+
+    `start` and `step` are bit patterns. At most `count` numbers are returned. Unsigned numbers wrap around. The list ends
+    before a signed number leaves its type, and before k * step or the sum is no normal number, or none that the float type holds.
+    """
+    width = data_type.size * 8
+    if data_type.kind == "unsigned":
+        period = min(count, 1 << width)
+        values = array(data_type.bits_code, [start + k * step & (1 << width) - 1 for k in range(period)])
+        return (values * -(-count // period))[:count]
+    first, by = from_bits(data_type, [start, step])
+    if data_type.kind == "signed":
+        low, high = data_type.limits
+        if by == 0:
+            return array(data_type.bits_code, [start]) * count
+        inside = int((high - first) // by if by > 0 else (first - low) // -by) + 1
+        return to_bits(data_type, [first + k * by for k in range(min(count, inside))])
+    if not (math.isfinite(first) and math.isfinite(by)) or start == 1 << width - 1:
+        return array(data_type.bits_code)
+    unit = max(Fraction(number).denominator for number in (first, by))
+    a, b = (int(Fraction(number) * unit) for number in (first, by))
+    smallest, highest = (Fraction(limit) * unit for limit in float_limits(data_type))
+    mantissa = _FLOATS[data_type][1]
+
+    def holds(number: int) -> bool:
+        odd = number // (number & -number) if number else 0
+        return not number or (odd.bit_length() <= mantissa + 1 and smallest <= abs(number) <= highest)
+
+    totals = itertools.takewhile(lambda k: holds(k * b) and holds(a + k * b), range(count))
+    return to_bits(data_type, [(a + k * b) / unit for k in totals])
 
 
 @cache

@@ -72,11 +72,15 @@ class Arrays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def model_descriptor(operator: Operator) -> OperatorDesc:
-    """Returns the descriptor of the operator's models in models/: three dimensions and more than 8 elements, if it can be."""
+    """Returns the descriptor of the operator's models in models/: three dimensions and more than 8 elements, if it can be.
+
+    All values of an operator without inputs are documented.
+    """
     frozen = arrays(operator.name).frozen if has_arrays(operator.name) else None
     if frozen is not None:
         return _desc(operator, frozen.model, DataType.FLOAT32, DataType.INT64)
-    samples = [desc for desc in operator.samples() if operator.expressed(desc)]
+    expressed = (desc for desc in operator.samples() if operator.expressed(desc))
+    samples = [desc for desc in expressed if desc.inputs or None not in desc.interpret({})]
     large = [d for d in samples if d.output.dimension_count == 3 and d.output.element_count > 8]
     return (large or samples)[0]
 

@@ -31,7 +31,7 @@ from ..pseudocode import (
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number
+from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number, sums
 from .members import environment, typed, written_out
 from .tensor_desc import Layout, TensorDesc, Violation
 
@@ -325,10 +325,14 @@ class OperatorDesc:
 
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors' sizes by the pseudocode's names. An optional tensor that is left out has none; a number has ()."""
+        """The tensors' sizes by the pseudocode's names. An optional tensor that is left out has none.
+
+        A number has (); one that grows in a loop has the sizes of the loop.
+        """
         fields = self.own_spec.pseudocode.tensors.items()
         sizes = {name: self.tensors[field].sizes for name, field in fields if field in self.tensors}
-        return sizes | {name: () for name, field in fields if field in self.numbers}
+        sizes |= {name: () for name, field in fields if field in self.numbers}
+        return sizes | {name: sizes[tensor] for name, (tensor, _) in self.spec().running.items()}
 
     @property
     def access(self) -> AccessMap:
@@ -374,10 +378,39 @@ class OperatorDesc:
 
         The elements of index tensors are numbers. All other elements are bit patterns.
         """
-        indices, given = self.index_tensors(), {**tensors, **self.scalar_tensors}
-        fields = {name: field for name, field in self.own_spec.pseudocode.tensors.items() if field in given}
-        elements = {n: given[f].integers if f in indices else given[f].bits for n, f in fields.items()}
-        return {**elements, **{n: [None] for n, f in fields.items() if self._is_inexact(f)}}
+        indices, fields = self.index_tensors(), self.own_spec.pseudocode.tensors
+        named = self.named_tensors(tensors)
+        elements: dict[str, Sequence[Any]] = {
+            n: tensor.integers if fields[n] in indices else tensor.bits for n, tensor in named.items()
+        }
+        elements |= {n: [None] for n in named if self._is_inexact(fields[n])}
+        for name in self.spec().running:
+            values, known = self._sums(name)
+            if known < len(values.bits):
+                elements[name] = [*values.bits[:known], *[None] * (len(values.bits) - known)]
+        return elements
+
+    def named_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the tensors and scalars by the pseudocode's names. A number that grows in a loop has all its values.
+
+        Those after the last one that a page documents are equal to that one.
+        """
+        fields, given = self.own_spec.pseudocode.tensors, {**tensors, **self.scalar_tensors}
+        named = {name: given[field] for name, field in fields.items() if field in given}
+        return named | {name: self._sums(name)[0] for name in self.spec().running}
+
+    def _sums(self, name: str) -> tuple[Tensor, int]:
+        """Returns the values of a number that grows in a loop, and how many of them are documented."""
+
+        def compute() -> tuple[Tensor, int]:
+            fields, sizes = self.own_spec.pseudocode.tensors, self.pseudocode_sizes[name]
+            added = self.spec().running[name][1]
+            start, step = (self.scalar_tensors[fields[n]] for n in (name, added))
+            known = sums(start.data_type, start.bits[0], step.bits[0], prod(sizes))
+            last = array(known.typecode, [known[-1] if known else start.bits[0]])
+            return Tensor(start.data_type, sizes, known + last * (prod(sizes) - len(known))), len(known)
+
+        return self._computed(f"sums {name}", compute)
 
     def _is_inexact(self, field: str) -> bool:
         """Returns whether a field is a FLOAT that the output's data type does not hold. Pages say only that it may be truncated."""
@@ -389,10 +422,9 @@ class OperatorDesc:
 
         Scalars and the number 0 are tensors without dimensions.
         """
-        fields, given = self.own_spec.pseudocode.tensors, {**tensors, **self.scalar_tensors}
-        data_type = self.output.data_type
-        zero = Tensor(data_type, (), array(data_type.bits_code, [0]))
-        return {name: zero if name == ZERO else given[fields[name]] for name in self.access.sources}
+        named, data_type = self.named_tensors(tensors), self.output.data_type
+        named[ZERO] = Tensor(data_type, (), array(data_type.bits_code, [0]))
+        return {name: named[name] for name in self.access.sources}
 
     def interpret(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
         """Returns the output's bit patterns, row-major, by the page's pseudocode; None for undocumented elements.

@@ -79,7 +79,7 @@ _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-](?!\s\d+[\])])|\d{1,3}[.)])\s")
 """An item of a list, but not the end of an interval: `- 1]`."""
 _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
-_COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*[A-Za-z_]\w*\s*$", re.ASCII)
+_COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*(?!DML_)[A-Za-z_]\w*\s*$", re.ASCII)
 _ENTRY = re.compile(
     r"\s*([A-Za-z_][\w.]*(?:\[\d+\])?)\s*"
     r"(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|none\s*$))",

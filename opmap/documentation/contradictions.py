@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..descriptors import TensorDesc, implied, written_out
+from ..descriptors import OperatorDesc, TensorDesc, implied, written_out
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import (
@@ -185,7 +185,7 @@ class _Run:
         """Returns the fields, and those that the example leaves out and a rule gives."""
         tensors = {n: TensorDesc(DataType.FLOAT32, t.sizes) for n, t in self.parsed.tensors.items()}
         try:
-            return implied(self.corrected, tensors, self.fields)
+            return {**implied(self.corrected, tensors, self.fields), **self.fields}
         except PseudocodeError:
             return self.fields
 
@@ -347,17 +347,18 @@ class _Run:
             if not same_lines(lines, self.corrected.lines, names):
                 return  # another pseudocode gives other values
         for output, access in of_outputs.items():
-            yield from self._computed(output, access)
+            yield from self._computed(desc, output, access)
 
-    def _computed(self, output: str, access: AccessMap) -> Iterator[_Broken]:
+    def _computed(self, desc: OperatorDesc, output: str, access: AccessMap) -> Iterator[_Broken]:
         """Yields the first printed value of an output that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
         tensors, numbers = self.parsed.tensors, {name: (number,) for name, number in self._printed.items()}
-        values = {
+        values: dict[str, Sequence[Any]] = {
             name: tensors[f].values if f in tensors else numbers[f]
             for name, f in names.items()
             if f in {**tensors, **numbers}
         }
+        values |= {name: desc.named_tensors({})[name].values for name in desc.spec().running}
         for index in (*access.index_bounds, *access.value_reads):
             if any(type(v) is not int for v in values[index]):
                 yield self._found("values", names[index], "its indices must be whole numbers")

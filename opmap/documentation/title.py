@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..errors import InputError
+from ..errors import InputError, names
 from ..spec import all_specs
 from .block import LINE_END, Block
 
@@ -31,6 +31,6 @@ def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:
     struct = structs_by_rank[min(structs_by_rank)]
     if struct not in operators:
         struct = struct if len(struct) <= 60 else struct[:59] + "…"
-        known = ", ".join(operators.values())
+        known = names(operators.values())
         raise InputError(f"the page must be about an operator that opmap knows ({known}), got {struct}", file=name)
     return operators[struct]

@@ -261,8 +261,7 @@ class CaseArrays:
         return desc.tensors[field] if field in desc.own_spec.strided else None
 
     def _tensor(self, name: str) -> Tensor:
-        desc, field = self.case.desc, self.case.desc.own_spec.pseudocode.tensors[name]
-        return desc.scalar_tensors[field] if field in desc.scalars else self.case.tensors[field]
+        return self.case.desc.named_tensors(self.case.tensors)[name]
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:

@@ -160,6 +160,8 @@ class _Writer:
         self._node(lowering.op_type, inputs, node_outputs, lowering.op_type, lowering.attributes)
         if shape is not None and reshaped:
             self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
+            if operator.states_shape:
+                _describe(graph.value_info.add(), node_outputs[0], desc.output.data_type, shape)
         for name, data_type in self.feeds.items():
             sizes = desc.tensors[name].sizes if name in desc.tensors else lowering.fed[name].sizes
             sizes = lowering.shapes[name] if name in lowering.in_memory else sizes

@@ -97,6 +97,8 @@ class Operator:
     - `oldest_opset`: the first opset that has the ONNX operator, if the usual one has not. Models have this opset then.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
+    - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is fed. Else the
+      EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
     - `tensor_attributes`: the attributes of the node that are tensors of one element.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
@@ -117,6 +119,7 @@ class Operator:
     newest_opset: int | None = None
     oldest_opset: int = 0
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
+    states_shape: bool = False
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensor_attributes: tuple[str, ...] = ()
     emit: Callable[..., OperatorDesc] | None = None

@@ -121,8 +121,8 @@ class _Scope:
                     yield from self.line(node)
                 case Definition():
                     self.define(node)
-                case Each(tensor, body):
-                    yield from self.each(tensor).statements(body)
+                case Each(tensor):
+                    yield from self.each(tensor).statements([*node.lines])
                 case Dimensions(name, start, stop, closed, body):
                     for i in range(self.number(start), self.number(stop) + closed):
                         self.spend(1)

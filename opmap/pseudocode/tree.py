@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import cast
 
+from ..errors import PseudocodeError
+
 # --- lines of pseudocode -------------------------------------------------------------------------------------------
 
 
@@ -233,10 +235,35 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class Each:
-    """`for each coordinate in tensor`, statements, `endfor`. `coordinate` stands for one coordinate per dimension."""
+    """`for each coordinate in tensor`, statements, `endfor`. `coordinate` stands for one coordinate per dimension.
+
+    A number to which the body adds, `Value += Delta`, is another one at each coordinate.
+    """
 
     tensor: str
     body: tuple[Node, ...]
+
+    @property
+    def running(self) -> dict[str, str]:
+        """The names of the numbers to which the body adds -> the name of what it adds."""
+        sums = (node for node in self.body if isinstance(node, Definition) and node.operator == "+=")
+        return {node.name: str(node.value) for node in sums}
+
+    @property
+    def lines(self) -> Iterator[Node]:
+        """The other statements of the body. A number that grows has an element at each coordinate, `Value[coordinate]`."""
+        at, grown = (Coordinate("coordinate"),), set[str]()
+
+        def change(node: Subscript) -> Subscript:
+            if isinstance(node, Reference) and node.tensor in grown:
+                raise PseudocodeError(f"{node} is read after it was added to")
+            return Reference(node.tensor, at) if isinstance(node, Reference) and node.tensor in self.running else node
+
+        for node in self.body:
+            if isinstance(node, Definition) and node.operator == "+=":
+                grown.add(node.name)
+            else:
+                yield node.rewritten(change) if isinstance(node, Line) else node
 
     def __str__(self) -> str:
         return f"for each coordinate in {self.tensor}{_indented(self.body)}\nendfor"

@@ -27,7 +27,7 @@ from ..pseudocode import (
     statements_of,
     value_reads_in,
 )
-from ..pseudocode.tree import Assignment, Comparison, Expression, FormulaStatement, Name
+from ..pseudocode.tree import Assignment, Comparison, Each, Expression, FormulaStatement, Name
 from ..tensors import DataType, to_bits
 from .field import Field
 from .short_form import completed
@@ -256,6 +256,12 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def scalars(self) -> dict[str, str]:
         """The fields that are scalars -> the fields that give their data types; an empty text for a FLOAT."""
         return {field.name: field.typed_by for field in self.fields if field.is_scalar}
+
+    @cached_property
+    def running(self) -> dict[str, tuple[str, str]]:
+        """The numbers of the pseudocode that grow in a loop, `Value += Delta` -> the tensor of the loop, and what is added."""
+        loops = (node for node in self.lines if isinstance(node, Each))
+        return {name: (loop.tensor, added) for loop in loops for name, added in loop.running.items()}
 
     def named(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """Returns number fields as formulas know them: an enumeration by its name."""

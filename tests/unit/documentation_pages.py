@@ -31,6 +31,7 @@ ENGLISH = {
     "space_to_depth1": "SPACE_TO_DEPTH1",
     "padding1": "PADDING1",
     "fill_value_constant": "FILL_VALUE_CONSTANT",
+    "fill_value_sequence": "FILL_VALUE_SEQUENCE",
     "diagonal_matrix1": "DIAGONAL_MATRIX1",
     "split": "SPLIT",
     "join": "JOIN",

@@ -150,6 +150,9 @@ class Defect(Runtime):
     def ConstantOfShape(self, shape, value):
         return self.written(np.full(shape, numpy_helper.to_array(value)))
 
+    def Range(self, start, limit, delta):
+        return self.written(np.arange(start, limit, delta, dtype=start.dtype))
+
     def OneHot(self, indices, depth, values, axis=-1):
         indices = np.expand_dims(indices.astype(object), axis)
         shape = [1] * indices.ndim

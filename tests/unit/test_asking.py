@@ -156,7 +156,7 @@ class TestNewCases:
             assert not case.desc.violations()
             assert largest_tensor(case) <= new.most_elements
         for case in made[::20]:
-            assert None not in case.expected
+            assert case.desc.spec().running or None not in case.expected
         assert {"plain", "init", "node"} == {case.variant for case in made}
 
     def test_one_step(self):

@@ -11,7 +11,7 @@ import pytest
 
 from opmap.cases.catalogue import example_descriptor
 from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
-from opmap.cases.written_once import must_write_twice, rows_of
+from opmap.cases.written_once import rows_of
 from opmap.descriptors import TensorDesc
 from opmap.engines.directml.arena import Arena
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
@@ -67,7 +67,12 @@ def place():
 
 
 def given(place, desc, tensors, *, offsets=None, **options):
-    """Returns the elements of each output as bytes, after a check that no other memory was written."""
+    """Returns the elements of each output as bytes, after a check that no other memory was written.
+
+    A test that would end the process is skipped.
+    """
+    if desc.operator == "FILL_VALUE_SEQUENCE" and options.get("graph"):
+        pytest.skip("CompileGraph reads address 0 (opmap known sequence-graph-crash)")
     contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
     regions = run(*place, dispatchable(desc), contents, offsets=offsets, **options)
     elements = []
@@ -119,8 +124,8 @@ class TestDescriptors:
     def test_strides_gaps_offsets_and_larger_sizes(self, place, operator, graph):
         for number in range(60):
             desc, case = drawn(operator, number, data_types(operator), index_types(operator))
-            if must_write_twice(desc):
-                continue  # its values are not documented
+            if any(None in desc.of_output(output).interpret(case.tensors) for output in desc.outputs):
+                continue
             desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
             if known_wrong(desc, graph=graph):
                 continue

@@ -11,7 +11,7 @@ from opmap.documentation.block import Block, original, visible
 from opmap.documentation.blocks import read_blocks
 from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import ProseReader
-from opmap.errors import InputError
+from opmap.errors import InputError, names
 from opmap.limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from opmap.spec import all_specs, load_spec
 
@@ -171,7 +171,7 @@ class TestHostileInput:
             ("must name its operator", "\0" * 100),
             ("must name its operator", "# A page about nothing\n"),
             (
-                f"knows ({', '.join(spec.name for spec in all_specs())}), got DML_TOP_K_OPERATOR_DESC",
+                f"knows ({names([spec.name for spec in all_specs()])}), got DML_TOP_K_OPERATOR_DESC",
                 "# DML_TOP_K_OPERATOR_DESC structure",
             ),
             ("), got DML_" + "A" * 55 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),

@@ -329,7 +329,9 @@ def arrays_of(text, output_sizes, **tensors):
     spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={name: name for name in tensors}), strided=())
     output = TensorDesc(DataType.UINT8, output_sizes)
     outputs = {"outputs": {"output": output}, "output_field": "output", "output": output}
-    desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, scalars={}, **outputs)
+    desc = SimpleNamespace(
+        operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, named_tensors=dict, **outputs
+    )
     arrays = CaseArrays(Case("it", desc, tensors))
     assert list(run(access, {name: tensor.values for name, tensor in tensors.items()})) == [*arrays.right]
     return arrays

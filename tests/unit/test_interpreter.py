@@ -216,7 +216,7 @@ class TestInterpreter:
         assert desc.output.element_count == len(origins)
         starts, start = {}, 0
         for name in desc.access.sources:  # the addresses of a tensor begin behind those of the one before
-            starts[name], start = start, start + prod(desc.pseudocode_sizes[name])
+            starts[name], start = start, start + prod(desc.access.sizes[name])
         places = [origin and starts[origin[0]] + origin[1] for origin in origins]
         assert places == list(desc.origins(case.tensors))
 

@@ -23,6 +23,7 @@ from opmap.diagnosis.sides import whose_fault
 from opmap.engines.providers import OpenProvider
 from opmap.judge.record import Record
 from opmap.operators import OPERATORS
+from opmap.pseudocode import strides_of
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
@@ -82,7 +83,7 @@ class TestCases:
     def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self):
         for case in laid_out():
             assert () == tuple(case.desc.violations()), case.id
-            if not writes_twice(case):
+            if not writes_twice(case) and not case.desc.spec().running:
                 assert None not in case.expected, case.id
 
     @pytest.mark.slow
@@ -112,7 +113,9 @@ class TestStrides:
                     if name in case.desc.index_tensors()
                     else "input"
                 )
-                long = [s for s, n in zip(tensor.strides, tensor.sizes, strict=True) if n > 1]
+                long = [
+                    s for s, n in zip(tensor.strides or strides_of(tensor.sizes), tensor.sizes, strict=True) if n > 1
+                ]
                 kinds |= {(side, "repeated")} if 0 in long else set()
                 kinds |= {(side, "permuted")} if long != sorted(long, reverse=True) else set()
                 kinds |= {(side, "gaps")} if tensor.buffer_element_count > tensor.element_count else set()
@@ -125,7 +128,8 @@ class TestStrides:
                 values = {}
                 coordinates = itertools.product(*map(range, tensor.sizes))
                 for at, bits in zip(coordinates, case.tensors[name].bits, strict=True):
-                    address = sum(i * stride for i, stride in zip(at, tensor.strides, strict=True))
+                    strides = tensor.strides or strides_of(tensor.sizes)
+                    address = sum(i * stride for i, stride in zip(at, strides, strict=True))
                     assert bits == values.setdefault(address, bits), (case.id, name)
 
     def test_no_two_elements_of_an_output_share_an_address(self):

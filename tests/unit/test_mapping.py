@@ -1,5 +1,7 @@
 """The mapping to ONNX and back, against a second implementation of the EP's lowering."""
 
+import math
+
 import numpy as np
 import onnx
 import pytest
@@ -19,9 +21,10 @@ SHAPES = [desc for module in OPERATORS.values() for desc in module.samples() if 
 DATA_TYPES = {number: data_type for data_type, number in ELEMENT_TYPES.items()}
 
 
-def directml(model):
+def directml(model, fed):
     """Returns the descriptor that the DirectML EP makes of a model's one operator node, as (operator, members).
 
+    `fed` are the constants that are fed.
     Written from the EP's source, independently of opmap's mapping. The dimension count is the highest rank of data,
     indices and output. Every shape gets leading ones, and the axis moves by as many.
     """
@@ -43,6 +46,11 @@ def directml(model):
         data_type = types[node.output[0]]
         filled = TensorDesc(data_type, pad(output, max(len(output), 4)))
         return "FILL_VALUE_CONSTANT", (filled, data_type.number, int.from_bytes(value.tobytes(), "little"))
+    if node.op_type == "Range":
+        start, end, step = (fed[name].values[0] for name in node.input)
+        output = TensorDesc(types[node.output[0]], (1, 1, 1, math.ceil((end - start) / step)))
+        ends = (fed[name].bits[0] for name in (node.input[0], node.input[2]))
+        return "FILL_VALUE_SEQUENCE", (output, output.data_type.number, *ends)
     if node.op_type == "Pad":
         return padded(node, inferred.graph.initializer, shapes, types)
     if node.op_type == "EyeLike":
@@ -191,7 +199,7 @@ class TestModels:
         for desc in filter(OPERATORS[operator].expressed, samples):
             mapped = map_descriptor(desc)
             onnx.checker.check_model(mapped.model, full_check=True)
-            assert members(mapped.lowered_as) == directml(mapped.model)
+            assert members(mapped.lowered_as) == directml(mapped.model, mapped.lowering.fed)
             assert members(desc) == members(mapped.lowered_as) or mapped.substitutions
 
     @given(strategies.descriptors())
@@ -204,7 +212,7 @@ class TestModels:
         assume(OPERATORS[desc.operator].expressed(desc))
         mapped = map_descriptor(desc)
         onnx.checker.check_model(mapped.model, full_check=True)
-        assert members(mapped.lowered_as) == directml(mapped.model)
+        assert members(mapped.lowered_as) == directml(mapped.model, mapped.lowering.fed)
         graph = mapped.model.graph
         assert bool(mapped.lowering.fed) == (not desc.inputs)
         sizes = {name: t.sizes for name, t in (desc.inputs or mapped.lowering.fed).items()}

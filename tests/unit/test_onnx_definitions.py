@@ -1,5 +1,8 @@
 """Operators against ONNX's definition of the node that stands for them, which NumPy computes here."""
 
+import itertools
+import math
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -122,6 +125,23 @@ def eye_like(like, *, k):
     return np.where(np.eye(*like.sizes, k=bounded) == 1, one, 0)
 
 
+def counted(start, limit, delta):
+    """Range: start + k * delta, until the limit is reached; None from the first one on that rounding can change."""
+    (first,), (end,), (step,) = ([Fraction(n) for n in value.values] for value in (start, limit, delta))
+    values = [(k * step, first + k * step) for k in range(math.ceil((end - first) / step))]
+    if start.data_type.kind != "float":
+        return np.array(Tensor.from_values(start.data_type, [len(values)], [int(n) for _, n in values]).bits, object)
+
+    def known(number):
+        return Fraction(float(np.float32(number))) == number and not 0 < abs(number) < Fraction(
+            float(np.finfo("f4").tiny)
+        )
+
+    exact = [*itertools.takewhile(lambda pair: all(map(known, pair)) and start.bits[0] != 1 << 31, values)]
+    bits = np.array([float(n) for _, n in exact], np.float32).view(np.uint32).tolist()
+    return np.array([*bits, *[None] * (len(values) - len(exact))], object)
+
+
 DEFINITIONS = {
     "Concat": lambda *inputs, axis: np.concatenate(inputs, axis),
     "ConstantOfShape": lambda shape, *, value: np.full(shape, int(value.bits[0]), object),
@@ -133,6 +153,7 @@ DEFINITIONS = {
     "GatherND": gather_nd,
     "OneHot": one_hot,
     "Pad": padded,
+    "Range": counted,
     "ReverseSequence": reverse_sequence,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,

@@ -57,10 +57,12 @@ def case_arrays(name, seed):
     drawn, statements, sizes, _ = prepared(name, seed)
     access = access_map(statements, sizes, ignores_outside=name in IGNORES_OUTSIDE)
     tensors = {n: Tensor.from_values(DataType.INT32, t.shape, t.reshape(-1).tolist()) for n, t in drawn.tensors.items()}
-    spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={n: n for n in tensors}), strided=())
+    spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={n: n for n in tensors}), strided=(), running={})
     output = TensorDesc(DataType.INT32, drawn.output.shape)
     outputs = {"outputs": {"output": output}, "output_field": "output", "output": output}
-    desc = SimpleNamespace(operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, scalars={}, **outputs)
+    desc = SimpleNamespace(
+        operator="IT", access=access, own_spec=spec, tensors={}, numbers={}, named_tensors=dict, **outputs
+    )
     return CaseArrays(Case("it", desc, tensors)), drawn.output.reshape(-1).tolist()
 
 

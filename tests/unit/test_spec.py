@@ -134,6 +134,9 @@ class TestFiles:
         if spec.name == "FILL_VALUE_CONSTANT":
             rows = {"4_1": ((1, 8), set(DIRECTML_TYPES), set())}
             rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
+        if spec.name == "FILL_VALUE_SEQUENCE":
+            rows = {"5_0": ((1, 8), set(DIRECTML_TYPES) - {DataType.FLOAT64}, set())}
+            rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
         if spec.name == "DIAGONAL_MATRIX":
             rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set()), "4_0": ((2, 4), small, set())}
             rows |= {"2_1": ((4, 4), small, set()), "2_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, set())}
@@ -176,6 +179,7 @@ class TestExamples:
                 "SPACE_TO_DEPTH1": 2,
                 "PADDING1": 4,
                 "FILL_VALUE_CONSTANT": 1,
+                "FILL_VALUE_SEQUENCE": 2,
                 "DIAGONAL_MATRIX1": 4,
                 "DIAGONAL_MATRIX": 4,
                 "ELEMENT_WISE_IDENTITY": 5,
@@ -288,6 +292,7 @@ class TestErrata:
             *("GATHER.E1", "GATHER.E2", "GATHER.E3", "GATHER.E4", "GATHER.E5"),
             *("TILE.E1", "TILE.E2", "ELEMENT_WISE_IF.E1"),
             *("SCATTER.E1", "SCATTER.E2", "SCATTER.E3"),
+            *("FILL_VALUE_SEQUENCE.E1", "FILL_VALUE_SEQUENCE.E2"),
             *("REVERSE_SUBSEQUENCES.E1", "REVERSE_SUBSEQUENCES.E2", "GATHER_ELEMENTS.E1", "GATHER_ELEMENTS.E2"),
             *("GATHER_ND.E1", "GATHER_ND.E2", "GATHER_ND.E3", "GATHER_ND.E4", "GATHER_ND.E5"),
             *("SCATTER_ND.E1", "SCATTER_ND.E2", "SCATTER_ND.E3", "SCATTER_ND.E4", "SCATTER_ND.E5", "SCATTER_ND.E6"),

@@ -63,18 +63,14 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
     if output not in outputs and (output or len(outputs) > 1):
         wanted = f"must name one of the outputs {', '.join(outputs)}, as {outputs[0]}:{','.join(map(str, at))}"
         raise InputError(f"--at {wanted}, got {output or 'none'}")
+    desc = case.desc.of_output(output or outputs[0])
     try:
-        origin = case.desc.of_output(output or outputs[0]).trace(at, case.tensors)
+        origin = desc.trace(at, case.tensors)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
-    field = case.desc.own_spec.pseudocode.tensors.get(origin.tensor or "")
-    if origin.tensor == ZERO:
-        value = plain(from_bits(case.desc.output.data_type, [0])[0])
-    elif field in case.desc.named_numbers:
-        value = case.desc.named_numbers[field]
-    elif field is not None and origin.address is not None:
-        source = case.tensors[field]
-        value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
+    if origin.tensor is not None and origin.address is not None:
+        bits = {**desc.pseudocode_tensors(case.tensors), ZERO: [0]}[origin.tensor][origin.address]
+        value = value if bits is None else plain(from_bits(desc.output.data_type, [bits])[0])
     name = output if len(outputs) > 1 else "element "
     return [f"{name}[{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]

@@ -1,0 +1,128 @@
+"""DML_OPERATOR_FILL_VALUE_SEQUENCE and ONNX Range.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_fill_value_sequence_operator_desc
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..errors import InputError, MappingError
+from ..tensors import DataType, Tensor, sums
+from ..vocabulary import Verdict
+from . import expansions, size_classes
+from .contract import Lowering, Operator, Substitution
+
+FEWEST = 4
+"""The DirectML EP pads the output of a Range node to this many dimensions."""
+
+CONSTANTS = ("start", "limit", "delta")
+"""The inputs of a Range node, scalars."""
+
+ROUNDED = Fraction(1, 2**20)
+"""A share of the number of elements that FLOAT32 may lose."""
+
+TYPES = (DataType.FLOAT32, DataType.INT16, DataType.INT32, DataType.INT64)
+"""The data types that a Range node and the page have in common."""
+
+
+def lower(desc: OperatorDesc) -> Lowering:
+    """Returns the Range node that gives as many elements. Raises MappingError if there is none."""
+    start, delta, output = *desc.scalar_tensors.values(), desc.output_tensor
+    limit = _limit(start, delta, output.element_count) if output.data_type in TYPES else None
+    if limit is None:
+        message = f"no Range node counts so: {', '.join(f'{n} {v}' for n, v in desc.named_numbers.items())}"
+        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    return Lowering(
+        op_type="Range",
+        attributes={},
+        shapes={},
+        output_shape=(output.element_count,),
+        constants={"start": start, "limit": limit, "delta": delta},
+        substitutions=_padded(output.dimension_count),
+    )
+
+
+def _padded(count: int) -> tuple[Substitution, ...]:
+    """Returns the substitution of the dimension count: the output of the node has one dimension, which the EP pads."""
+    detail = f"DimensionCount {count} -> {FEWEST}"
+    return (Substitution("dimension-count", detail),) if count != FEWEST else ()
+
+
+def _limit(start: Tensor, delta: Tensor, count: int) -> Tensor | None:
+    """Returns the `limit` with which a Range node gives so many elements; None if the data type has none.
+
+    It is half a step behind the last element for floats; for integers a whole step, or the end of the data type. The data type
+    must hold its distance from the start too: both EPs compute the number of elements from it.
+    """
+    data_type, (first,), (step,) = start.data_type, start.values, delta.values
+    if not step or not math.isfinite(first) or not math.isfinite(step):
+        return None
+    last = Fraction(first) + (count - 1) * Fraction(step)
+    if data_type.kind == "float":
+        try:
+            limit = Tensor.from_values(data_type, (), [float(last + Fraction(step) / 2)])
+        except InputError:
+            return None
+        behind = (Fraction(limit.values[0]) - last) / Fraction(step)
+        return limit if Fraction(1, 4) < behind < Fraction(3, 4) else None
+    low, high = data_type.limits
+    end = min(max(int(last + step), low), high)
+    fits = low <= last <= high and end != last and abs(end - first) <= high
+    return Tensor.from_values(data_type, (), [end]) if fits else None
+
+
+def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a Range node.
+
+    Raises ValueError or ArithmeticError if it has no number of elements, or one that depends on rounding.
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRange.cpp.
+    """
+    start, limit, delta = (attributes[name] for name in CONSTANTS)
+    first, end, step = (Fraction(value.values[0]) for value in (start, limit, delta))
+    count = math.ceil((end - first) / step)
+    if start.data_type.kind == "float" and abs(count - (end - first) / step - Fraction(1, 2)) * 2 > 1 - ROUNDED * count:
+        raise ValueError("the number of elements depends on rounding")
+    return OPERATOR.descriptor(
+        output_tensor=TensorDesc(start.data_type, pad((count,), FEWEST)),
+        value_data_type=start.data_type.number,
+        value_start=start.bits[0],
+        value_delta=delta.bits[0],
+    )
+
+
+PARAMETERS = {
+    "node": ("range", "none"),  # whether a Range node writes the same
+    "start": size_classes.SCALARS,
+    "delta": size_classes.SCALARS,
+    "known": ("all", "some", "none"),  # the elements that are documented
+}
+
+
+def classify(desc: OperatorDesc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
+    (start, delta), count = desc.scalar_tensors.values(), desc.output_tensor.element_count
+    known = len(sums(start.data_type, start.bits[0], delta.bits[0], count))
+    return {
+        "node": "range" if OPERATOR.expressed(desc) else "none",
+        "start": size_classes.scalar(start),
+        "delta": size_classes.scalar(delta),
+        "known": "all" if known == count else "some" if known else "none",
+    }
+
+
+OPERATOR = Operator(
+    name="FILL_VALUE_SEQUENCE",
+    expansion=expansions.none,
+    parameters=PARAMETERS,
+    classify=classify,
+    lower=lower,
+    onnx_operator="Range",
+    constant_inputs=dict(enumerate(CONSTANTS)),
+    states_shape=True,
+    emit=emit,
+)
