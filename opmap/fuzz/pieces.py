@@ -133,7 +133,8 @@ def draw_piece(
         if match["values"] is not None:
             convert = float if own.kind == "float" else int
             values = tuple(convert(_filled(n, numbers)) for n in match["values"].split(",") if n.strip())
-        limit = letters.get(match["limit"] or "", 0) or int(_filled(match["limit"] or "0", numbers) or 0)
+        bound = match["limit"] or "0"
+        limit = letters[bound] if bound in letters else int(_filled(bound, numbers))
         wanted.append(Wanted(own, sizes, limit, values))
         given.append(chosen)
     numbers = names | {letter: str(n) for letter, n in letters.items()}

@@ -27,6 +27,7 @@ from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed
 from opmap.fuzz.graphs import Graph, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.models import build_model
+from opmap.fuzz.pieces import draw_piece, pieces
 from opmap.fuzz.plan import (
     Binding,
     Dropping,
@@ -336,6 +337,12 @@ class TestSmaller:
         smallest = shrink(before, fails, (fewer_actions, smaller_graphs), key=repr, budget=budget)
         assert tried == len(plans)
         assert 4 <= len(smallest.actions) < len(before.actions)
+
+
+def test_pieces_with_sizes_of_0():
+    """Each piece is drawn with sizes from 0 on: also the size that limits an index may be 0."""
+    drawn = [draw_piece(p, SeededSource(n), DataType.FLOAT32, lowest=0) for p in pieces() for n in range(20)]
+    assert any(0 in wanted.sizes for piece in drawn for wanted in piece.wanted)
 
 
 class TestSearch:
