@@ -123,6 +123,9 @@ def _of_graph(graph: Graph) -> set[str]:
     inputs = {s.name for s in sources if s.kind != "constant"}
     scalars = {s.name for s in sources if not s.sizes and s.name in inputs and s.type is not DataType.BOOL}
     values = infer(graph)
+    folded = {s.name for s in sources if s.kind in ("constant", "initializer")}
+    for node in graph.nodes:
+        folded |= set(node.outputs) if node.reads() <= folded else set()
     size = values[graph.outputs[0]].type.size
     direct = {f"direct-{s.kind}" for s in sources if s.name in outputs}
     registered = [node for node in nodes if not node.lines and node.op not in (*MOVES, "If")]
@@ -140,6 +143,7 @@ def _of_graph(graph: Graph) -> set[str]:
         "unused-node": (inner - read - outputs) or any(has_unused(node.kernel) for node in nodes if node.lines),
         "several-outputs": len(outputs) > 1,
         "inner-output": inner & read & outputs,
+        "folded-output": folded & inner & outputs,
         "odd-names": graph.odd,
         "wide": size == 8,
         "narrow": size < 4,
@@ -211,6 +215,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
         "async": any(run.method == "async" for run in runs),
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),
+        "first-device-value": DEVICE in places and not any(isinstance(a, Putting) for a in plan.actions),
         "preallocated": places - {HOST, DEVICE},
         "wrong-call": wrong,
         "several-runs": len(calls) > 1,

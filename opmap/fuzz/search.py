@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count as count_from
 from typing import Annotated, Literal
 
 import msgspec
@@ -26,11 +27,12 @@ from .coverage import Table, Watched, count, rarity
 from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
+from .graphs import Graph, Node, Source
 from .judging import Failure, Kind, Lost, odd_one, perform_plan, without_stack
 from .pieces import Piece, pieces
-from .plan import Plan, joined
+from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
-from .smaller import fewer_actions, plainer_actions, smaller_graphs
+from .smaller import fewer_actions, plainer_actions, plainest, smaller_graphs
 from .state import planned
 from .switches import available, draw_switches
 
@@ -140,6 +142,7 @@ class Search:
 
     - `fresh()`: returns a performer whose process is new. It is called at the start, and after each failure.
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
+    - `sibling()`: returns a performer on the CPU EP of the provider's own package: what fails there too is no find.
     - `allowed`: the switches that plans may have.
     - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
     - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no find. It is counted by itself, because it
@@ -154,6 +157,7 @@ class Search:
     seed: int
     seconds: float
     control: Callable[[], Performer] | None = None
+    sibling: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
     excluded: Sequence[tuple[Kind, Features]] = ()
     beyond: Sequence[str] = ()
@@ -284,9 +288,10 @@ class Search:
         progress.shrinking += self.clock() - start
 
     def _find(self, number: int, plan: Plan, failure: Failure) -> Find:
-        """Returns a new find."""
+        """Returns a new find, whose id no other one has."""
+        ids = {find.id for find in self.progress.finds}
         return Find(
-            id=f"{failure.kind}-{len(self.progress.finds) + 1}",
+            id=next(id for at in count_from(len(ids) + 1) if (id := f"{failure.kind}-{at}") not in ids),
             kind=failure.kind,
             text=failure.text,
             number=number,
@@ -308,7 +313,8 @@ class Search:
 
         def smallest_of(plan: Plan, trials: int, fresh: bool) -> Plan:
             budgets.append(Budget(trials, max(end - self.clock(), 0.0), self.clock))
-            steps = [_allowed(reduction) for reduction in (fewer_actions, smaller_graphs, plainer_actions)]
+            first = [plainest] if failure.kind == "crash" and not fresh else []
+            steps = [_allowed(reduction) for reduction in (*first, fewer_actions, smaller_graphs, plainer_actions)]
             return shrink(plan, partial(fails, fresh=fresh), steps, key=msgspec.json.encode, budget=budgets[-1])
 
         budgets: list[Budget] = []
@@ -333,7 +339,10 @@ class Search:
             oracle="three answers" if any(graph.computes for graph in plan.graphs) else "pseudocode",
             odd=odd,
         )
-        if self._is_known(plan, failure):
+        if self._fails_beside(plan, shown):
+            self.progress.both += 1
+            self._remove(find)
+        elif self._is_known(plan, failure):
             self.progress.known += 1
             self._remove(find)
         else:
@@ -364,12 +373,23 @@ class Search:
                 name = other.id
         find = msgspec.structs.replace(find, id=name)
         self._remove(find)
+        self._remove_covered(find)
         progress.finds.append(find)
         self.found(find)
 
     def _remove(self, find: Find) -> None:
         """Removes the find with the id of this one, if there is one."""
         self.progress.finds[:] = [other for other in self.progress.finds if other.id != find.id]
+
+    def _remove_covered(self, find: Find) -> None:
+        """Removes the other finds of the same failure that need all that this one needs, and more."""
+        finds = self.progress.finds
+        covered = [
+            f for f in finds if f.id != find.id and f.failure.same(find.failure) and covers(find.features, f.features)
+        ]
+        for other in covered:
+            self._remove(other)
+        self.progress.duplicates += len(covered)
 
     def _generalize(self, find: Find, original: Features) -> None:
         """Removes needs of a find that another plan, which shrank to the same failure, does not have."""
@@ -378,6 +398,7 @@ class Search:
         if original and needs != find.needs and all(needs):
             changed = msgspec.structs.replace(find, needs=needs)
             self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
+            self._remove_covered(changed)
             self.found(changed)
 
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
@@ -389,6 +410,8 @@ class Search:
                 return None
             if got is not None:
                 break
+            if failure.kind == "crash":  # what the plan left in the process must not end the next one
+                perform_plan(_PLAIN, self._performer, self.limit)
         if got is None:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
@@ -404,9 +427,29 @@ class Search:
         other = perform_plan(plan, self._control)
         return other is not None and other.at <= failure.at
 
+    def _fails_beside(self, plan: Plan, failure: Failure) -> bool:
+        """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as in folding."""
+        if self.sibling is None or failure.kind not in ("silent", "refusal"):
+            return False
+        tries = range(TRIES[failure.kind])
+        return any(failure.same(perform_plan(plan, self.sibling(), self.limit)) for _ in tries)
+
     def _renew(self) -> None:
         self._performer = Watched(self.fresh())
         self._past: list[Plan] = []
+
+
+_PLAIN = Plan(
+    graphs=(
+        Graph(
+            sources=(Source(name="x", data_type="FLOAT32", sizes=(1,)),),
+            nodes=(Node(op="Identity", inputs=("x",), outputs=("y",)),),
+            outputs=("y",),
+        ),
+    ),
+    actions=(Opening(session="plain"), Running(session="plain")),
+)
+"""A plan that every provider performs."""
 
 
 def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("runtime")) -> Plan:

@@ -59,7 +59,6 @@ SWITCHES: dict[str, tuple[str, int]] = {
     "bind-device": ("runtime", 3),
     "preallocated": ("runtime", 3),
     "overlap": ("runtime", 8),
-    "async": ("runtime", 8),
     "update": ("runtime", 3),
     "examine": ("runtime", 8),
     # setups
@@ -70,6 +69,7 @@ SWITCHES: dict[str, tuple[str, int]] = {
     "own-queue": ("directml", 12),
     "runtime-fusion": ("directml", 8),
     "replay": ("directml", 12),
+    "async": ("directml", 8),  # sessions with threads: a third party's provider may not take them
 }
 """Switch -> (the group of providers that have it, one in how many plans has it).
 

@@ -384,6 +384,27 @@ class TestSearch:
         assert feature in set().union(*find.features)
         assert nodes >= len([node for graph in find.plan.graphs for node in all_nodes(graph.nodes)])
 
+    def test_what_needs_less(self):
+        """A find that needs less takes the place of those that need more, and ids stay different."""
+        made = search(PreviousRun, most_sequences=12)
+        (find,) = made.run().finds
+        finds = made.progress.finds
+        less, more = (
+            ([*session, "few"] for session in find.needs),
+            ([*session, "few", "a", "b"] for session in find.needs),
+        )
+        finds[:] = [msgspec.structs.replace(find, id="silent-1", needs=list(more))]
+        finds.append(msgspec.structs.replace(find, id="silent-3", needs=[[*s, "few", "c", "d"] for s in find.needs]))
+        made._add(msgspec.structs.replace(made._find(1, find.plan, find.failure), needs=list(less)))
+        assert 1 == len(finds)
+        finds[:] = [msgspec.structs.replace(find, id="silent-2")]
+        assert "silent-3" == made._find(1, find.plan, find.failure).id
+
+    def test_what_the_same_package_shows(self):
+        """A failure that the CPU EP of the provider's own package shows too is no find."""
+        progress = search(PreviousRun, sibling=PreviousRun, most_sequences=12).run()
+        assert ([], True) == (progress.finds, progress.both > 0)
+
     def test_what_needs_earlier_plans(self):
         """A failure that needs what happened before in the process is found with just so much of it."""
         (find,) = search(FailsInThirdPlan).run().finds

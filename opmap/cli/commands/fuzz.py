@@ -116,10 +116,16 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
         folder.add(find)
         print_error(f"found {find.id}: {find.text}")
 
+    sibling = None
+    if isinstance(provider, WorkerProvider) and opened.directml:
+        sibling = WorkerProvider(CPU, command=provider.command)
+        sibling.ignore_hangs()
+        closing.callback(sibling.close)
     closing.callback(control.close)
     return Search(
         fresh=fresh,
         control=lambda: InSetup(control, of_control),
+        sibling=(lambda: InSetup(sibling, of_control)) if sibling else None,
         beyond=[_NO_SHADER] if opened.directml and emulated else [],
         three=opened.directml,
         idioms=options.idioms,
