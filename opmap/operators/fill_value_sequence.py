@@ -23,9 +23,6 @@ FEWEST = 4
 CONSTANTS = ("start", "limit", "delta")
 """The inputs of a Range node, scalars."""
 
-ROUNDED = Fraction(1, 2**20)
-"""A share of the number of elements that FLOAT32 may lose."""
-
 TYPES = (DataType.FLOAT32, DataType.INT16, DataType.INT32, DataType.INT64)
 """The data types that a Range node and the page have in common."""
 
@@ -35,22 +32,16 @@ def lower(desc: OperatorDesc) -> Lowering:
     start, delta, output = *desc.scalar_tensors.values(), desc.output_tensor
     limit = _limit(start, delta, output.element_count) if output.data_type in TYPES else None
     if limit is None:
-        message = f"no Range node counts so: {', '.join(f'{n} {v}' for n, v in desc.named_numbers.items())}"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise MappingError("no Range node gives these values", verdict=Verdict.NOT_EXPRESSIBLE)
+    before = output.dimension_count
     return Lowering(
         op_type="Range",
         attributes={},
         shapes={},
         output_shape=(output.element_count,),
         constants={"start": start, "limit": limit, "delta": delta},
-        substitutions=_padded(output.dimension_count),
+        substitutions=(Substitution("dimension-count", f"DimensionCount {before} -> {FEWEST}"),) * (before != FEWEST),
     )
-
-
-def _padded(count: int) -> tuple[Substitution, ...]:
-    """Returns the substitution of the dimension count: the output of the node has one dimension, which the EP pads."""
-    detail = f"DimensionCount {count} -> {FEWEST}"
-    return (Substitution("dimension-count", detail),) if count != FEWEST else ()
 
 
 def _limit(start: Tensor, delta: Tensor, count: int) -> Tensor | None:
@@ -84,15 +75,23 @@ def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
     """
     start, limit, delta = (attributes[name] for name in CONSTANTS)
     first, end, step = (Fraction(value.values[0]) for value in (start, limit, delta))
-    count = math.ceil((end - first) / step)
-    if start.data_type.kind == "float" and abs(count - (end - first) / step - Fraction(1, 2)) * 2 > 1 - ROUNDED * count:
-        raise ValueError("the number of elements depends on rounding")
+    exact, rounded = (end - first) / step, _rounded(end - first) / step
+    (count,) = (
+        {math.ceil(steps) for steps in (exact, rounded, _rounded(rounded))}
+        if start.data_type.kind == "float"
+        else [math.ceil(exact)]
+    )
     return OPERATOR.descriptor(
         output_tensor=TensorDesc(start.data_type, pad((count,), FEWEST)),
         value_data_type=start.data_type.number,
         value_start=start.bits[0],
         value_delta=delta.bits[0],
     )
+
+
+def _rounded(number: Fraction) -> Fraction:
+    """Returns the nearest FLOAT32."""
+    return Fraction(Tensor.from_values(DataType.FLOAT32, (), [float(number)]).values[0])
 
 
 PARAMETERS = {

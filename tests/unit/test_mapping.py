@@ -12,7 +12,7 @@ from opmap import strategies
 from opmap.descriptors import TensorDesc, complete, pad
 from opmap.errors import MappingError
 from opmap.mapping import ELEMENT_TYPES, IR_VERSION, OPSET, convert, map_descriptor
-from opmap.operators import OPERATORS
+from opmap.operators import OPERATORS, emitted
 from opmap.tensors import DataType, Tensor
 
 F32, I64 = DataType.FLOAT32, DataType.INT64
@@ -364,3 +364,29 @@ class TestElementTypes:
         for data_type, number in ELEMENT_TYPES.items():
             assert data_type.name.lower() == helper.tensor_dtype_to_np_dtype(number).name
         assert TensorProto.FLOAT == ELEMENT_TYPES[F32]
+
+
+class TestCounting:
+    """How many elements the DirectML EP makes of a Range node."""
+
+    @pytest.mark.parametrize(
+        ("numbers", "count"),
+        [((0, 10, 1), 10), ((0, 1, 0.1), 10), ((1, -3, -0.5), 8), ((0, 2.5, 1), 3), ((0, 16777216, 1), 16777216)],
+    )
+    def test_floats(self, numbers, count):
+        """The quotient of distance and delta, rounded up."""
+        assert (1, 1, 1, count) == emitted("Range", [], self.inputs(F32, numbers)).output_tensor.sizes
+
+    def test_rounded(self):
+        """It is unknown if it depends on where FLOAT32 rounds: 16777217 is no FLOAT32."""
+        with pytest.raises(ValueError, match="too many values"):
+            emitted("Range", [], self.inputs(F32, (-1, 16777216, 1)))
+
+    def test_integers(self):
+        """Whole numbers do not round."""
+        inputs = self.inputs(I64, (-1, 2**31, 1))
+        assert (1, 1, 1, 2**31 + 1) == emitted("Range", [], inputs).output_tensor.sizes
+
+    def inputs(self, data_type, numbers):
+        names = ("start", "limit", "delta")
+        return {n: Tensor.from_values(data_type, (), [v]) for n, v in zip(names, numbers, strict=True)}

@@ -368,6 +368,14 @@ class TestBranches:
         found = self.checked(capsys, tmp_path / "other", *nodes, taken=False, outputs="z y")
         assert ("not-run", "pass") == (found["deep"][0], found["other"][0])
 
+    def test_constants_of_another_rank(self, tmp_path, capsys):
+        """A Range takes numbers, not lists of one number: that is said of its node."""
+        one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1])
+        node = helper.make_node("Range", ["one", "one", "one"], ["y"], name="r")
+        write(tmp_path / "m", [node], [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None])], [one], [])
+        _, (record,) = checked(capsys, tmp_path / "m")
+        assert "not judged: Range does not take such start, limit, delta" == record["message"]
+
     def test_same_names(self, tmp_path, capsys):
         """Values of two branches have one name: each node is judged with its own."""
         first = choice("z", "n = Neg (x) [one] v = Gather (n, i)", self.PLAIN)

@@ -204,9 +204,16 @@ def descriptor(
         raise InputError(f"DirectML has no empty tensors, got sizes {' and '.join(str(list(t.sizes)) for t in inputs)}")
     try:
         desc = emitted(node.op_type, inputs, attributes)
-    except (ArithmeticError, LookupError, ValueError, TypeError):  # sizes that the operator does not take
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        ValueError,
+        TypeError,
+    ):  # sizes that the operator does not take
         shown = " and ".join(str(list(t.sizes)) for t in inputs)
-        raise InputError(f"{node.op_type} does not take inputs of sizes {shown}") from None
+        wrong = f"inputs of sizes {shown}" if inputs else f"such {', '.join(constants)}"
+        raise InputError(f"{node.op_type} does not take {wrong}") from None
     violations = desc.violations(feature_level=feature_level)
     if violations:
         raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
