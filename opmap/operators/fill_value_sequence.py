@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import InputError, MappingError
+from ..errors import MappingError
 from ..tensors import DataType, Tensor, sums
 from ..vocabulary import Verdict
 from . import expansions, size_classes
@@ -47,51 +48,53 @@ def lower(desc: OperatorDesc) -> Lowering:
 def _limit(start: Tensor, delta: Tensor, count: int) -> Tensor | None:
     """Returns the `limit` with which a Range node gives so many elements; None if the data type has none.
 
-    It is half a step behind the last element for floats; for integers a whole step, or the end of the data type. The data type
-    must hold its distance from the start too: both EPs compute the number of elements from it.
+    It is half a step behind the last element for floats; for integers a whole step, or the end of the data type.
     """
-    data_type, (first,), (step,) = start.data_type, start.values, delta.values
-    if not step or not math.isfinite(first) or not math.isfinite(step):
-        return None
-    last = Fraction(first) + (count - 1) * Fraction(step)
-    if data_type.kind == "float":
-        try:
-            limit = Tensor.from_values(data_type, (), [float(last + Fraction(step) / 2)])
-        except InputError:
-            return None
-        behind = (Fraction(limit.values[0]) - last) / Fraction(step)
-        return limit if Fraction(1, 4) < behind < Fraction(3, 4) else None
-    low, high = data_type.limits
-    end = min(max(int(last + step), low), high)
-    fits = low <= last <= high and end != last and abs(end - first) <= high
-    return Tensor.from_values(data_type, (), [end]) if fits else None
+    data_type = start.data_type
+    with suppress(ArithmeticError, ValueError):
+        step = Fraction(delta.values[0])
+        end: Any = Fraction(start.values[0]) + (count - 1) * step
+        if data_type.kind == "float":
+            end = float(end + step / 2)
+        else:
+            end = int(min(max(end + step, data_type.limits[0]), data_type.limits[1]))
+        limit = Tensor.from_values(data_type, (), [end])
+        return limit if _count(start, limit, delta) == count else None
+    return None
 
 
-def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a Range node.
+def _count(start: Tensor, limit: Tensor, delta: Tensor) -> int:
+    """Returns how many elements a Range node gives. Raises ArithmeticError or ValueError if EPs may differ in it.
 
-    Raises ValueError or ArithmeticError if it has no number of elements, or one that depends on rounding.
-    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRange.cpp.
+    They do if the data type does not hold the distance of the limit: execution providers compute with it.
     """
-    start, limit, delta = (attributes[name] for name in CONSTANTS)
     first, end, step = (Fraction(value.values[0]) for value in (start, limit, delta))
-    exact, rounded = (end - first) / step, _rounded(end - first) / step
-    (count,) = (
-        {math.ceil(steps) for steps in (exact, rounded, _rounded(rounded))}
-        if start.data_type.kind == "float"
-        else [math.ceil(exact)]
-    )
-    return OPERATOR.descriptor(
-        output_tensor=TensorDesc(start.data_type, pad((count,), FEWEST)),
-        value_data_type=start.data_type.number,
-        value_start=start.bits[0],
-        value_delta=delta.bits[0],
-    )
+    steps = [(end - first) / step]
+    if start.data_type.kind == "float":
+        steps += [_rounded(end - first) / step, _rounded(_rounded(end - first) / step)]
+    elif abs(end - first) > start.data_type.limits[1]:
+        raise ValueError("the distance leaves the data type")
+    (count,) = set(map(math.ceil, steps))
+    return count
 
 
 def _rounded(number: Fraction) -> Fraction:
     """Returns the nearest FLOAT32."""
     return Fraction(Tensor.from_values(DataType.FLOAT32, (), [float(number)]).values[0])
+
+
+def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a Range node. Raises what `_count` raises.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRange.cpp.
+    """
+    start, limit, delta = (attributes[name] for name in CONSTANTS)
+    return OPERATOR.descriptor(
+        output_tensor=TensorDesc(start.data_type, pad((_count(start, limit, delta),), FEWEST)),
+        value_data_type=start.data_type.number,
+        value_start=start.bits[0],
+        value_delta=delta.bits[0],
+    )
 
 
 PARAMETERS = {

@@ -386,6 +386,8 @@ class TestCounting:
         """Whole numbers do not round."""
         inputs = self.inputs(I64, (-1, 2**31, 1))
         assert (1, 1, 1, 2**31 + 1) == emitted("Range", [], inputs).output_tensor.sizes
+        with pytest.raises(ValueError, match="leaves the data type"):
+            emitted("Range", [], self.inputs(I64, (-(2**62), 2**62, 1)))
 
     def inputs(self, data_type, numbers):
         names = ("start", "limit", "delta")
