@@ -240,6 +240,7 @@ class TestCommand:
             in (capsys.readouterr().err)
         )
 
+    @pytest.mark.slow
     def test_diagnosis(self, rig, tmp_path, capsys):
         """A case of each cause: the smallest one, or the first of the run if that one is new."""
         rig(dict.fromkeys(WRONG_FROM, Verdict.PASS))

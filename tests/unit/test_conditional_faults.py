@@ -103,6 +103,7 @@ class TestDrawing:
         assert draw_faults(strength, 10) == draw_faults(strength, 15)[:10]
         assert draw_faults(strength, 10) != draw_faults(strength, 10, seed=1)
 
+    @pytest.mark.slow
     def test_values_say_what_conditions_say(self):
         """A condition holds for another case just if the two have equal values for each entry that it names."""
         reads = read_features([drawn_case(operator, seed) for operator in OPERATORS for seed in range(25)])

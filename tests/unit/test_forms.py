@@ -54,6 +54,8 @@ def test_wrong_answers_are_seen():
             other = Inputs(first.desc, fresh_values(first).tensors)
             outputs = {output: form.expected_array(output, other) for output in form.outputs}
             if not first.desc.inputs:
+                if None in first.expected:  # an element that is not judged has no wrong value
+                    continue
                 outputs = {
                     output: np.invert(array.view(np.uint8)).view(array.dtype) for output, array in outputs.items()
                 }

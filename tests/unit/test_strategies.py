@@ -69,8 +69,8 @@ class TestCases:
 
     @given(strategies.cases())
     def test_have_indices_in_range(self, case):
-        """Every output element has a documented value."""
-        assert None not in case.expected
+        """Every output element has a documented value, but one that rounding may change."""
+        assert case.desc.spec().running or None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
 
     def test_hold_special_values(self):
