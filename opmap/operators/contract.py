@@ -61,6 +61,15 @@ class Lowering:
         return {} if self.shapes else {name: constant_tensor(value) for name, value in self.constants.items()}
 
 
+Attributes = Mapping[str, Any]
+"""The attributes of a node by their ONNX names, and its constant inputs."""
+
+
+def not_expressible(message: str) -> MappingError:
+    """Returns the error that no ONNX node expresses a descriptor; the message says what a node would say."""
+    return MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+
+
 def constant_tensor(value: tuple[int, ...] | Tensor) -> Tensor:
     """Returns a further input of a node as a tensor: a list of numbers is INT64."""
     return value if isinstance(value, Tensor) else Tensor.from_values(DataType.INT64, [len(value)], value)
@@ -134,7 +143,7 @@ class Operator:
         """Returns the ONNX node of a packed descriptor. Raises MappingError if ONNX cannot express the descriptor."""
         if self.lower is None:
             message = f"DML_OPERATOR_{self.name} has no ONNX operator; only a provider that takes cases can run it"
-            raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+            raise not_expressible(message)
         return self.lower(desc)
 
     def expressed(self, desc: OperatorDesc) -> Lowering | None:

@@ -5,12 +5,9 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_depth_to_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc
 from . import size_classes
-from .contract import CAST_ON_CPU, Lowering, Operator
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator
 from .expansions import none
 
 MODES = ("DCR", "CRD")
@@ -26,7 +23,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a DepthToSpace node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorDepthToSpace.cpp.

@@ -6,16 +6,12 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_diagonal_
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
 from math import prod
-from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
 from ..tensors import DataType, Tensor
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import Lowering, Operator, leading_ones_added
+from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import none
 
 FEWEST = 4
@@ -35,8 +31,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     """Returns the EyeLike node of one matrix. Raises MappingError if there are several, or another value than 1."""
     output = desc.output_tensor
     if desc.value != ONE or prod(output.sizes[:-2]) > 1:
-        message = "an EyeLike node writes the value 1 into one matrix"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible("an EyeLike node writes the value 1 into one matrix")
     matrix = output.sizes[-2:]
     zeros = array(output.data_type.bits_code, bytes(prod(matrix) * output.data_type.size))
     return Lowering(
@@ -49,7 +44,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of an EyeLike node. Of its input, the sizes and the type count.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorEyeLike.cpp.

@@ -5,15 +5,10 @@ https://learn.microsoft.com/windows/ai/directml/api/ns-directml-dml_diagonal_mat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, complete, pad
-from ..errors import MappingError
 from ..tensors import DataType, Tensor
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import CAST_ON_CPU, Lowering, Operator, Substitution, leading_ones_added
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, leading_ones_added, not_expressible
 from .expansions import none
 
 FEWEST = 4
@@ -45,8 +40,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Trilu node with the descriptor's own sizes. Raises MappingError if more than a triangle of zeros is written."""
     node = triangle(desc)
     if node is None:
-        message = "a Trilu node has an input, and writes zeros on one side of a diagonal"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible("a Trilu node has an input, and writes zeros on one side of a diagonal")
     before, after = (desc.diagonal_fill_begin, desc.diagonal_fill_end), _ends(*node)
     detail = f"DiagonalFillBegin, DiagonalFillEnd {before} -> {after}"
     changed = () if before == after else (Substitution("diagonals", detail),)
@@ -64,7 +58,7 @@ def _ends(upper: int, k: int) -> tuple[int, int]:
     return (LOWEST, max(min(k, HIGHEST), LOWEST)) if upper else (max(min(k + 1, HIGHEST), LOWEST), HIGHEST)
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Trilu node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTrilu.cpp.

@@ -5,15 +5,10 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
 from ..pseudocode import strides_of
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import Lowering, Operator, leading_ones_added
+from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
 
 FEWEST = 4
@@ -29,7 +24,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     sizes, (ranks, gap), repeated, order = tensor.sizes, tensor.layout, _repeated(tensor), _order(tensor)
     if gap or (repeated and order != sorted(order)):
         message = f"InputTensor.Strides {list(tensor.strides)}: one node permutes or repeats, and leaves no gaps"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(message)
     if repeated:
         return Lowering(
             op_type="Expand",
@@ -48,7 +43,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Transpose node, or of an Expand node, which has a shape.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTranspose.cpp, DmlOperatorExpand.cpp.

@@ -5,13 +5,10 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_fill_valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..tensors import DataType, Tensor
 from . import expansions, size_classes
-from .contract import Lowering, Operator, leading_ones_added
+from .contract import Attributes, Lowering, Operator, leading_ones_added
 
 FEWEST = 4
 """The DirectML EP pads the output of a ConstantOfShape node to this many dimensions."""
@@ -29,7 +26,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ConstantOfShape node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorConstantOfShape.cpp.

@@ -6,17 +6,13 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_fill_valu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
 from ..tensors import DataType, Tensor, sums
-from ..vocabulary import Verdict
 from . import expansions, size_classes
-from .contract import Lowering, Operator, Substitution
+from .contract import Attributes, Lowering, Operator, Substitution, not_expressible
 
 FEWEST = 4
 """The DirectML EP pads the output of a Range node to this many dimensions."""
@@ -31,36 +27,34 @@ TYPES = (DataType.FLOAT32, DataType.INT16, DataType.INT32, DataType.INT64)
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Range node that gives as many elements. Raises MappingError if there is none."""
     start, delta, output = *desc.scalar_tensors.values(), desc.output_tensor
-    limit = _limit(start, delta, output.element_count) if output.data_type in TYPES else None
-    if limit is None:
-        raise MappingError("no Range node gives these values", verdict=Verdict.NOT_EXPRESSIBLE)
-    before = output.dimension_count
+    count, expressed = output.element_count, False
+    with suppress(ArithmeticError, ValueError):  # no number of elements, or no such limit in the data type
+        limit = _limit(start, delta, count)
+        expressed = output.data_type in TYPES and _count(start, limit, delta) == count
+    if not expressed:
+        raise not_expressible("no Range node gives these values")
+    detail = f"DimensionCount {output.dimension_count} -> {FEWEST}"
     return Lowering(
         op_type="Range",
         attributes={},
         shapes={},
-        output_shape=(output.element_count,),
+        output_shape=(count,),
         constants={"start": start, "limit": limit, "delta": delta},
-        substitutions=(Substitution("dimension-count", f"DimensionCount {before} -> {FEWEST}"),) * (before != FEWEST),
+        substitutions=(Substitution("dimension-count", detail),) * (output.dimension_count != FEWEST),
     )
 
 
-def _limit(start: Tensor, delta: Tensor, count: int) -> Tensor | None:
-    """Returns the `limit` with which a Range node gives so many elements; None if the data type has none.
+def _limit(start: Tensor, delta: Tensor, count: int) -> Tensor:
+    """Returns the `limit` for so many elements, as far as the data type has it. Raises what `_count` raises.
 
     It is half a step behind the last element for floats; for integers a whole step, or the end of the data type.
     """
-    data_type = start.data_type
-    with suppress(ArithmeticError, ValueError):
-        step = Fraction(delta.values[0])
-        end: Any = Fraction(start.values[0]) + (count - 1) * step
-        if data_type.kind == "float":
-            end = float(end + step / 2)
-        else:
-            end = int(min(max(end + step, data_type.limits[0]), data_type.limits[1]))
-        limit = Tensor.from_values(data_type, (), [end])
-        return limit if _count(start, limit, delta) == count else None
-    return None
+    data_type, step = start.data_type, Fraction(delta.values[0])
+    last = Fraction(start.values[0]) + (count - 1) * step
+    if data_type.kind == "float":
+        return Tensor.from_values(data_type, (), [float(last + step / 2)])
+    low, high = data_type.limits
+    return Tensor.from_values(data_type, (), [min(max(int(last + step), low), high)])
 
 
 def _count(start: Tensor, limit: Tensor, delta: Tensor) -> int:
@@ -83,7 +77,7 @@ def _rounded(number: Fraction) -> Fraction:
     return Fraction(Tensor.from_values(DataType.FLOAT32, (), [float(number)]).values[0])
 
 
-def emit(attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Range node. Raises what `_count` raises.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRange.cpp.

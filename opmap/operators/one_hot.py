@@ -5,14 +5,9 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_one_hot_o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import CAST_ON_CPU, Lowering, Operator, Substitution
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, not_expressible
 from .expansions import around_axis
 
 FEWEST = 4
@@ -26,8 +21,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     """
     sizes, axis = desc.output_tensor.sizes, desc.axis
     if desc.values_tensor.element_count > 2:
-        message = f"ValuesTensor.Sizes {list(desc.values_tensor.sizes)}: a OneHot node has two values"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(f"ValuesTensor.Sizes {list(desc.values_tensor.sizes)}: a OneHot node has two values")
     if len(sizes) == 1:  # the indices of the node need a dimension
         sizes, axis = (1, *sizes), 1
     padded = Substitution("dimension-count", "DimensionCount 1 -> 2, a leading one is added")
@@ -41,7 +35,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(indices: TensorDesc, values: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(indices: TensorDesc, values: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a OneHot node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorOneHot.cpp.

@@ -5,14 +5,9 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding1_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import CAST_ON_CPU, Lowering, Operator, leading_ones_added
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
 
 FEWEST = 4
@@ -26,8 +21,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Pad node with the descriptor's own sizes. Raises MappingError for a mode that ONNX lacks."""
     mode = next((mode for mode, number in MODES.items() if number == desc.padding_mode), None)
     if mode is None:
-        message = f"PaddingMode {desc.named_numbers['PaddingMode']}: a Pad node has no such mode"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(f"PaddingMode {desc.named_numbers['PaddingMode']}: a Pad node has no such mode")
     return Lowering(
         op_type="Pad",
         attributes={"mode": mode},
@@ -40,7 +34,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Pad node without negative pads.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorPadding.cpp.

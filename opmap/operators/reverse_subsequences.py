@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from math import prod
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
-from ..errors import MappingError
 from ..tensors import DataType
-from ..vocabulary import Verdict
 from . import size_classes
-from .contract import Lowering, Operator, Substitution
+from .contract import Lowering, Operator, Substitution, not_expressible
 from .expansions import around_axis
 
 FEWEST = 4
@@ -29,7 +27,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     before, length, after = prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :])
     if before > 1 and after > 1:
         message = f"Axis {axis} of {list(sizes)}: the lengths of a ReverseSequence node have one dimension"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(message)
     shape = (length, after) if after > 1 else (before, length)
     time = 0 if after > 1 else 1
     count = desc.input_tensor.dimension_count

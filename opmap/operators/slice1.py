@@ -5,11 +5,8 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice1_op
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc
-from .contract import Lowering, Operator, Substitution
+from .contract import Attributes, Lowering, Operator, Substitution
 from .expansions import each_dimension
 
 
@@ -54,7 +51,7 @@ def _takes_fewer(n: int, window: int, stride: int) -> bool:
     return n <= (window - 1) // abs(stride)
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Slice node.
 
     onnxruntime/core/providers/dml/OperatorAuthorHelper/OperatorHelper.cpp, SliceHelper::Initialize.

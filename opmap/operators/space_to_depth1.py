@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..errors import MappingError
-from ..vocabulary import Verdict
-from .contract import CAST_ON_CPU, Lowering, Operator
+from .contract import CAST_ON_CPU, Lowering, Operator, not_expressible
 from .depth_to_space1 import PARAMETERS, classify
 from .expansions import none
 
@@ -22,7 +20,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     """
     if desc.order:
         message = f"Order {desc.named_numbers['Order']}: a SpaceToDepth node has the order DEPTH_COLUMN_ROW"
-        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(message)
     return Lowering(
         op_type="SpaceToDepth",
         attributes={"blocksize": desc.block_size},

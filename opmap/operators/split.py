@@ -5,12 +5,9 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_split_ope
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from . import size_classes
-from .contract import Lowering, Operator, leading_ones_added
+from .contract import Attributes, Lowering, Operator, leading_ones_added
 from .expansions import around_axis
 
 FEWEST = 4
@@ -28,7 +25,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Split node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorSplit.cpp, DmlOperatorSplit.

@@ -5,12 +5,9 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_tile_oper
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from . import size_classes
-from .contract import CAST_ON_CPU, Lowering, Operator, Substitution
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution
 from .expansions import each_dimension
 
 FEWEST = 4
@@ -45,7 +42,7 @@ def _arranged(sizes: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[i
     return pad(tuple(size for size, _ in kept), count), pad(tuple(n for _, n in kept), count)
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, Any]) -> OperatorDesc:
+def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Tile node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTile.cpp, DmlOperatorTile.
