@@ -203,7 +203,9 @@ def describe_case(case: Case) -> str:
     """Returns the tensors of a case with their types and sizes, and its numbers, by DirectML's names."""
     desc = case.desc
     parts = [f"{name} {tensor.data_type.name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items()]
-    return ", ".join([f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {v}" for n, v in desc.numbers.items())])
+    return ", ".join(
+        [f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {show(v)}" for n, v in desc.named_numbers.items())]
+    )
 
 
 def diagnosis_document(provider: str, diagnoses: Sequence[Diagnosis], again: Callable[..., str]) -> DiagnosisDocument:

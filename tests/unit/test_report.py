@@ -19,6 +19,7 @@ from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence import written_bundle
+from opmap.evidence.cause_view import describe_case
 from opmap.evidence.documents import RunDocument, Totals
 from opmap.evidence.failure_folders import folder_name
 from opmap.evidence.heading import heading
@@ -462,3 +463,11 @@ class TestLargeOutputs:
         record = msgspec.structs.replace(self.record(case, [0] * 12000), Differences=[difference])
 
         assert comparable_bits(case, record) is None and wrong_elements(case, record) is None
+
+
+def test_the_numbers_of_a_case_are_those_of_the_page():
+    """A scalar is a number of its data type, an enumeration its name, an array in braces."""
+    words = describe_case(find_case("fill_value_sequence/example.2"))
+    assert words.endswith("OutputTensor UINT8 {1,1,2,2}, ValueDataType UINT8, ValueStart 10, ValueDelta 254")
+    words = describe_case(find_case("padding1/example.1"))
+    assert "PaddingMode CONSTANT" in words and "StartPadding {" in words
