@@ -389,7 +389,7 @@ class TestReproducer:
         """
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["program.py", CPU])
-        for defect in (d for d in defects() if not d.id.startswith(("reverse-length", "one-hot"))):
+        for defect in (d for d in defects() if not d.id.startswith(("reverse-length", "one-hot", "slice-short"))):
             (tmp_path / "program.py").write_text(reproducer(defect), encoding="utf-8")
             with pytest.raises(SystemExit) as ended:
                 runpy.run_path("program.py", run_name="__main__")
