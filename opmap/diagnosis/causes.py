@@ -122,7 +122,7 @@ class Cause:
         return self.relation.model is not None and any(relations_of_models(failure, [self.relation.model]))
 
     def is_refuted_by(self, failures: Sequence[Failure]) -> bool:
-        """Returns whether few descriptors speak for the fault of this cause, and too many of these failures against it.
+        """Returns whether few descriptors show the fault of this cause, and too many of these failures contradict it.
 
         These are failures of its operators whose wrong elements it does not give. Of many descriptors, another fault may be there.
         """

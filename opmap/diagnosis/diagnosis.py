@@ -105,9 +105,9 @@ def _as_one(run: JudgedRun, some: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def unknown_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Returns the causes with one in place of those of the same operators of which nothing is known: it is asked about once.
+    """Returns the causes. The unknown causes of the same operators become one cause, which is asked about once.
 
-    They have no condition; and no relation, or so few failures that no condition can become exact.
+    An unknown cause has no condition; and no relation, or so few failures that no condition can become exact.
     """
     kept: list[list[Diagnosis]] = []
     for diagnosis in sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures)):

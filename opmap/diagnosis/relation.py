@@ -97,7 +97,7 @@ class Relation:
 
     @property
     def rule(self) -> Fault | None:
-        """The fault that the relation names, or that of its model; None if it is neither."""
+        """The fault that the relation names, or that of its model; None if there is no fault."""
         return FAULTS[self.fault] if self.fault else self.model.fault if self.model else None
 
     @property

@@ -98,7 +98,7 @@ def of_control(setup: Setup) -> Setup:
 
 
 def other_way(setup: Setup) -> Setup:
-    """Returns the setup of the other way on the DirectML EP: node by node, or as a fused graph what went node by node."""
+    """Returns the setup of the other path on the DirectML EP: node by node for a fused graph, else the fused graph."""
     plain = Setup(cpu_nodes=True, threads=setup.threads)
     eager = setup.config.get(FUSION_OFF) == "1"
     return plain if eager else msgspec.structs.replace(plain, level=0, config={FUSION_OFF: "1"})

@@ -21,7 +21,7 @@ from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_rea
 S = TypeVar("S", bound=msgspec.Struct)
 
 MOST_CHOICES = 400
-"""The most plans of a few actions that are tried."""
+"""How many plans of one to three actions are tried, at most."""
 
 
 def fewer_actions(plan: Plan) -> Iterator[Plan]:

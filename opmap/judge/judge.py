@@ -25,7 +25,7 @@ from ..engines.steps import Result
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
 from ..mapping import IndexConversion, MappedModel, map_descriptor
-from ..operators import OPERATORS
+from ..operators import OPERATORS, not_expressible
 from ..tensors import DataType
 from ..vocabulary import Verdict
 from .decide import decide
@@ -114,7 +114,7 @@ class Judge:
             formed = variant.form.build(mapped, inputs)
             if formed is None:
                 message = f"the descriptor has no form {variant.form.name}"
-                raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+                raise not_expressible(message)
         except MappingError as error:
             return Outcome(case=case, inputs=inputs, error=error)
         return Ready(case, inputs, mapped, formed)

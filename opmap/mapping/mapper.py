@@ -17,10 +17,8 @@ import onnx
 from onnx import TensorProto
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..errors import MappingError
-from ..operators import OPERATORS, Lowering, Substitution, emitted
+from ..operators import OPERATORS, Lowering, Substitution, emitted, not_expressible
 from ..tensors import DataType, Tensor
-from ..vocabulary import Verdict
 
 OPSET = 13
 """The opset of the models, unless the operator has another one."""
@@ -122,7 +120,7 @@ def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: b
     for name, tensor in desc.tensors.items():
         if not tensor.packed and name not in lowering.in_memory:
             message = f"{name}.Strides {list(tensor.strides or ())}: ONNX has no strides other than packed ones"
-            raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+            raise not_expressible(message)
     return _Writer(desc, lowering, index_conversion, fits_int32)
 
 

@@ -3,7 +3,7 @@
 Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.toml` (read by `coverage.kernels`).
 """
 
-from .contract import Lowering, Operator, Substitution
+from .contract import Lowering, Operator, Substitution, not_expressible
 from .drawing import Outline
 from .registry import OPERATORS, add_operator, emitted, remove_operator
 
@@ -15,5 +15,6 @@ __all__ = [
     "Substitution",
     "add_operator",
     "emitted",
+    "not_expressible",
     "remove_operator",
 ]

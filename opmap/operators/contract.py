@@ -66,7 +66,7 @@ Attributes = Mapping[str, Any]
 
 
 def not_expressible(message: str) -> MappingError:
-    """Returns the error that no ONNX node expresses a descriptor; the message says what a node would say."""
+    """Returns the error for a descriptor that no ONNX model expresses; the message says what is missing."""
     return MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
 
 

@@ -252,15 +252,15 @@ class Each:
     @property
     def lines(self) -> Iterator[Node]:
         """The other statements of the body. A number that grows has an element at each coordinate, `Value[coordinate]`."""
-        at, grown = (Coordinate("coordinate"),), set[str]()
+        at, running, grown = (Coordinate("coordinate"),), self.running, set[str]()
 
         def change(node: Subscript) -> Subscript:
             if isinstance(node, Reference) and node.tensor in grown:
                 raise PseudocodeError(f"{node} is read after it was added to")
-            return Reference(node.tensor, at) if isinstance(node, Reference) and node.tensor in self.running else node
+            return Reference(node.tensor, at) if isinstance(node, Reference) and node.tensor in running else node
 
         for node in self.body:
-            if isinstance(node, Definition) and node.operator == "+=":
+            if isinstance(node, Definition) and node.name in running:
                 grown.add(node.name)
             else:
                 yield node.rewritten(change) if isinstance(node, Line) else node

@@ -20,12 +20,11 @@ from ...cases.case import Case, retyped
 from ...cases.catalogue import catalogue, generated, model_index_forms
 from ...cases.covering_arrays import model_descriptor
 from ...cases.variants import VARIANTS, Formed
-from ...errors import InputError, MappingError, shown
+from ...errors import InputError, shown
 from ...files import TEMPORARY, is_stream, read_bytes, replace
 from ...judge.compare import undefined
 from ...mapping import MappedModel, map_descriptor
-from ...operators import OPERATORS
-from ...vocabulary import Verdict
+from ...operators import OPERATORS, not_expressible
 
 MANIFEST = "manifest.json"
 
@@ -35,7 +34,7 @@ def formed_model(mapped: MappedModel, case: Case) -> Formed:
     form = VARIANTS[case.variant].form
     formed = form.build(mapped, case.inputs)
     if formed is None:
-        raise MappingError(f"the descriptor has no form {form.name}", verdict=Verdict.NOT_EXPRESSIBLE)
+        raise not_expressible(f"the descriptor has no form {form.name}")
     return formed
 
 

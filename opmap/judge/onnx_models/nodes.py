@@ -177,6 +177,9 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
 
 # --- descriptors ---
 
+_NOT_TAKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What `emit` raises for sizes or constants that the operator does not take."""
+
 
 def _constant(array: np.ndarray) -> Tensor | tuple[int, ...]:
     """Returns a constant input: a list as its numbers, anything else as a tensor."""
@@ -204,13 +207,7 @@ def descriptor(
         raise InputError(f"DirectML has no empty tensors, got sizes {' and '.join(str(list(t.sizes)) for t in inputs)}")
     try:
         desc = emitted(node.op_type, inputs, attributes)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        ValueError,
-        TypeError,
-    ):  # sizes that the operator does not take
+    except _NOT_TAKEN:
         shown = " and ".join(str(list(t.sizes)) for t in inputs)
         wrong = f"inputs of sizes {shown}" if inputs else f"such {', '.join(constants)}"
         raise InputError(f"{node.op_type} does not take {wrong}") from None
