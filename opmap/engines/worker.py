@@ -194,6 +194,8 @@ class WorkerProvider(Performer):
         )
         self._adapter = repr((name, adapter, device_id, *self.command))
         self._child: Child | None = None
+        self._spare: Child | None = None
+        self._keeps_spare = False
         self._hello: frames.Hello | None = None
         self._failed_starts = 0
         self._requests = 0
@@ -230,11 +232,20 @@ class WorkerProvider(Performer):
     def renew(self) -> None:
         """Ends the child if it is spent, so that the next step gets a new one."""
         if self._spent:
-            self.close()
+            self._close_child()
 
     def ignore_hangs(self) -> None:
         """Lets any number of hangs and lost devices pass. For emulated devices, and for people who know what they do."""
         self._hang_limit = _NoLimit()
+
+    def keep_spare(self) -> None:
+        """Lets each child start while the one before works. For a search, which needs many: a start may take seconds."""
+        self._keeps_spare = True
+
+    def restart(self) -> None:
+        """Ends the child and starts another. Raises what `close` and `start` raise."""
+        self._close_child()
+        self.start()
 
     def close(self) -> None:
         """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
@@ -242,6 +253,12 @@ class WorkerProvider(Performer):
         Returns after at most about three times KILL_TIMEOUT, even if a process still runs. Raises RuntimeError if a third
         party's `close()` raised.
         """
+        spare, self._spare = self._spare, None
+        if spare:
+            spare.kill()
+        self._close_child()
+
+    def _close_child(self) -> None:
         problem = None
         if ":" in self.name and self._child and self._child.running:
             with suppress(ProviderError):
@@ -293,19 +310,12 @@ class WorkerProvider(Performer):
             raise NotRun(f"not tried: {STARTS} workers in a row did not start")
         self._failed_starts += 1
         try:
-            third_party = ":" in self.name
-            self._child = Child(
-                self.command,
-                environment={} if third_party else ONE_THREAD,
-                show_stderr=third_party,
-                native=self.command == native_command(),
-            )
+            self._child = self._spare if self._spare and self._spare.running else self._new_child()
+            self._spare = None
+            reply = self._receive(frames.Started, self.start_timeout)
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
-        try:
-            reply = self._ask(self._start, self.start_timeout, frames.Started)
         except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
-            self._kill_child()
             raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
         except ProviderError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
@@ -315,6 +325,22 @@ class WorkerProvider(Performer):
         assert isinstance(reply, frames.Hello), "the other answer to Start"
         self._hello, self._failed_starts, self._spent = reply, 0, False
         self.calls = 0
+        if self._keeps_spare:
+            with suppress(OSError):
+                self._spare = self._new_child()
+
+    def _new_child(self) -> Child:
+        """Returns a child that was told to start. Raises OSError if there is no process, FrameError for bad options."""
+        frame = frames.encode(self._start)
+        third_party = ":" in self.name
+        child = Child(
+            self.command,
+            environment={} if third_party else ONE_THREAD,
+            show_stderr=third_party,
+            native=self.command == native_command(),
+        )
+        child.send(frame)
+        return child
 
     @property
     def facts(self) -> ProviderFacts:
@@ -361,18 +387,24 @@ class WorkerProvider(Performer):
         number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
         """
         self._requests += 1
+        frame = frames.encode(msgspec.structs.replace(message, number=self._requests))
+        assert self._child is not None  # start() was called before
+        self._child.send(frame)
+        return self._receive(
+            reply_kind, limit, self._requests, message.task if isinstance(message, frames.Perform) else None
+        )
+
+    def _receive(self, reply_kind: type[Reply], limit: float, number: int = 0, step: AnyStep | None = None) -> Reply:
+        """Returns the reply to the request `number`, which is 0 for a start. Fails as `_ask` does."""
         child = self._child
-        assert child is not None  # start() was called before
-        step = message.task if isinstance(message, frames.Perform) else None
+        assert child is not None
         stage = Stage.RUN if step and not isinstance(step, Open) else Stage.LOAD
         doing = f" while {_doing(step)}" if step else ""
-        frame = frames.encode(msgspec.structs.replace(message, number=self._requests))
         try:
-            child.send(frame)
             reply = child.receive(limit)
-            if reply.number != self._requests:
+            if reply.number != number:
                 got = f"{type(reply).__name__} for request {reply.number}"
-                raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
+                raise frames.FrameError(f"the reply must be for request {number}, got {got}")
             if not isinstance(reply, reply_kind):
                 raise frames.FrameError(f"the reply must be {reply_kind.__name__}, got {type(reply).__name__}")
             return reply

@@ -60,9 +60,6 @@ LATER_SECONDS = 300.0
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
 
-FRESH_TRIALS = 90
-"""The most trials of a shrinking in which each trial needs a process of its own."""
-
 RENEW = 150
 """A process performs this many plans; then a fresh one starts."""
 
@@ -306,23 +303,26 @@ class Search:
         """Adds a find with the smallest plan that is found in these seconds."""
         failure, end = find.failure, self.clock() + seconds
 
-        def fails(candidate: Plan, fresh: bool = False) -> bool:
-            if fresh:
+        def fails(candidate: Plan, confirmed: bool) -> bool:
+            if self._fails(candidate, failure) is None:
+                return False
+            if confirmed:
                 self._renew()
-            return self._fails(candidate, failure) is not None
+            return not confirmed or self._fails(candidate, failure) is not None
 
-        def smallest_of(plan: Plan, trials: int, fresh: bool) -> Plan:
-            budgets.append(Budget(trials, max(end - self.clock(), 0.0), self.clock))
-            first = [plainest] if failure.kind == "crash" and not fresh else []
+        def smallest_of(plan: Plan, confirmed: bool) -> Plan:
+            """Returns the smallest plan that fails. `confirmed`: each one fails in a fresh process too."""
+            budgets.append(Budget(TRIALS, max(end - self.clock(), 0.0), self.clock))
+            first = [plainest] if failure.kind == "crash" else []
             steps = [_allowed(reduction) for reduction in (*first, fewer_actions, smaller_graphs, plainer_actions)]
-            return shrink(plan, partial(fails, fresh=fresh), steps, key=msgspec.json.encode, budget=budgets[-1])
+            return shrink(plan, partial(fails, confirmed=confirmed), steps, key=msgspec.json.encode, budget=budgets[-1])
 
         budgets: list[Budget] = []
-        smallest = smallest_of(plan, TRIALS, False)
+        smallest = smallest_of(plan, False)
         self._renew()
         last = self._fails(smallest, failure)
         if last is None and smallest != plan:  # what earlier trials left in the process has helped
-            smallest = smallest_of(plan, FRESH_TRIALS, True)
+            smallest = smallest_of(plan, True)
             self._renew()
             last = self._fails(smallest, failure)
         plan = smallest

@@ -7,6 +7,7 @@ import pytest
 from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
 from opmap.engines import frames, worker_main
+from opmap.engines.child import processes_with
 from opmap.engines.machine.environment import collect
 from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
@@ -66,6 +67,29 @@ class TestRun:
         monkeypatch.chdir(tmp_path)
         with WorkerProvider(CPU) as worker:
             assert "pass" == judge(worker)(cases[0]).verdict
+
+
+class TestSpare:
+    """A provider that keeps a spare child has the next one started before it is needed."""
+
+    def test_restart(self, worker, cases):
+        worker.keep_spare()
+        worker.start()
+        first, spare = worker.pid, worker._spare
+        worker.restart()
+        assert worker._child is spare
+        assert first != worker.pid
+        assert "pass" == judge(worker)(cases[0]).verdict
+        worker.close()
+        assert [] == processes_with(spare.token)
+
+    def test_dead(self, worker, cases):
+        """A spare child that has ended is not used."""
+        worker.keep_spare()
+        worker.start()
+        worker._spare.kill()
+        worker.restart()
+        assert "pass" == judge(worker)(cases[0]).verdict
 
 
 class TestStart:
@@ -220,7 +244,7 @@ class TestAdapter:
 
     def test_missing(self, monkeypatch):
         """If the worker has no device for the DirectML EP, the EP counts as missing, and `auto` opens the CPU EP."""
-        monkeypatch.setattr(WorkerProvider, "_ask", lambda *_: frames.Refused("no hardware adapter", missing=True))
+        monkeypatch.setattr(WorkerProvider, "_receive", lambda *_: frames.Refused("no hardware adapter", missing=True))
         monkeypatch.setattr("opmap.engines.providers.available", lambda: [DIRECTML, CPU])
 
         with pytest.raises(ProviderMissing, match="no hardware adapter"):

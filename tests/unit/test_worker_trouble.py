@@ -137,7 +137,7 @@ class TestNonsense:
 
     def test_wrong_reply(self):
         stream = io.BytesIO()
-        frames.write(stream, frames.encode(frames.Facts({}, number=2)))
+        frames.write(stream, frames.encode(frames.Facts({}, number=1)))
         message = "the reply must be Performed, got Facts"
         with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match=message):
             worker.run_once(b"", {})
@@ -149,7 +149,7 @@ class TestNonsense:
             model = np.frombuffer(b"answer twice\n" + IDENTITY, np.uint8)
             worker.perform(Open(session="s", model=model))
             worker.perform(Run(session="s", feeds=feeds))
-            with pytest.raises(WorkerCrashed, match="the reply must be for request 4, got Performed for request 3"):
+            with pytest.raises(WorkerCrashed, match="the reply must be for request 3, got Performed for request 2"):
                 worker.run_once(IDENTITY, {"x": np.zeros((), np.float32)})
             (output,) = worker.run_once(IDENTITY, {"x": np.zeros((), np.float32)}).outputs.values()
         assert 0 == output

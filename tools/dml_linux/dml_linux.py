@@ -196,11 +196,12 @@ cd /rig
 """
 
 # The keeper: the first process inside, from `up` to `down`. The waiting `cmd` keeps Wine's services running, so that a run
-# does not have to start them. bash reaps orphaned processes. The loop ends if DIR is deleted.
+# does not have to start them. bash reaps orphaned processes. The loop ends if DIR is deleted. Each file that Wine opens is a request to
+# wineserver64: if it waits for a busy core, all wait. So it comes before other processes, where root may say so.
 KEEP = (
     DISPLAY
     + r"""
-wineserver64 -p
+nice -n -10 wineserver64 -p
 sleep infinity | wine64 cmd >/dev/null 2>&1 &
 wine64 cmd /c exit
 echo "$DISPLAY"; exec >&2

@@ -105,10 +105,12 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
     if is_cpu:
         provider = control
 
+    if isinstance(provider, WorkerProvider):
+        provider.keep_spare()
+
     def fresh() -> Performer:
         if isinstance(provider, WorkerProvider):
-            provider.close()
-            provider.start()
+            provider.restart()
             return InSetup(provider, of_control) if is_cpu else provider
         return opened.performer
 
