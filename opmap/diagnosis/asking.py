@@ -66,7 +66,9 @@ def make_exact(
     while True:
         condition, simple = _fitted(evidence)
         inexact = 0 if simple else inexact + 1
-        found = inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up))
+        found = inexact > MOST_INEXACT or (
+            not evidence.doubt_untested(condition) and _confirmed(Questions(condition, evidence, given_up))
+        )
         if found:
             complete = not evidence.spent or evidence.asked.runs >= ENOUGH
             evidence.budget = budget

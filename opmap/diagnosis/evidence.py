@@ -14,7 +14,7 @@ from ..operators import OPERATORS
 from ..operators.random_source import pick
 from .conditions import Condition
 from .new_cases import NewCases, Sign
-from .regions import broken_alone
+from .regions import Region, broken_alone
 
 MOST_FAILING, MOST_PASSING = 400, 1500
 """The most cases of a run from which a condition is sought."""
@@ -105,7 +105,7 @@ class Evidence:
         unlike: dict[str, tuple[Case, Features]] = {
             case.id: (case, given) for case, given in pairs if frozenset(given.items()) not in seen
         }
-        self.witnesses = {id: pair for id, pair in unlike.items() if self._is_witness(*pair)} or unlike
+        self.witnesses = {id: pair for id, pair in unlike.items() if self.is_witness(*pair)} or unlike
         self.seeds, self.passing_seeds = list(failing), list(passing)
         self.ids = {case.id for case in (*failing, *passing)}
         self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed)
@@ -129,19 +129,20 @@ class Evidence:
         """
         failing = [features(case) for case, fails in self.asked.answers if fails]
         passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
-        passes = self.passes
         return replace(
             self.asked,
             condition=condition,
             checked=checked,
             contradicting=sum(not condition.holds(given) for given in failing) + sum(map(condition.holds, passing)),
-            by_chance=condition.is_by_chance(self.failures, passes),
-            untested=tuple(
-                comparison
-                for comparison, region in broken_alone(condition)
-                if sum(map(region.holds, passes)) < min(KEPT, len(passes))
-            ),
+            by_chance=condition.is_by_chance(self.failures, self.passes),
+            untested=tuple(comparison for comparison, _ in self._untested(condition)),
         )
+
+    def _untested(self, condition: Condition) -> list[tuple[Comparison, Region]]:
+        """Returns the comparisons that too few witnesses break alone, each with the region of the cases that do."""
+        passes = self.passes
+        kept = min(KEPT, len(passes))
+        return [(c, region) for c, region in broken_alone(condition) if sum(map(region.holds, passes)) < kept]
 
     def ask(self, case: Case, case_features: Features) -> bool | None:
         """Asks a question, and keeps the answer."""
@@ -158,7 +159,7 @@ class Evidence:
         else:
             self.asked.passing += 1
             self.passing_seeds.append(case)
-            if self._is_witness(case, case_features):
+            if self.is_witness(case, case_features):
                 self.witnesses[case.id] = case, case_features
         return answer
 
@@ -189,7 +190,11 @@ class Evidence:
                     break
         new.most_elements = usual
 
-    def doubt(self, condition: Condition) -> bool:
+    def doubt_untested(self, condition: Condition) -> bool:
+        """Doubts the few witnesses on which a comparison of a condition rests. Returns whether one of them was none."""
+        return any([self.doubt(region) for _, region in self._untested(condition)])
+
+    def doubt(self, condition: Condition | Region) -> bool:
         """Asks each witness against a condition again with other values. Returns whether one of them fails so.
 
         Then it passes only because of its values, and is no witness any more. No witness is doubted twice. A case that
@@ -204,7 +209,9 @@ class Evidence:
         twins = TWINS if len(against) <= FEW_DOUBTED else FEWER_TWINS
         return any([self._fails_with_other_values(*pair, twins, condition) for pair in against]) or bool(silent)
 
-    def _fails_with_other_values(self, case: Case, case_features: Features, twins: int, condition: Condition) -> bool:
+    def _fails_with_other_values(
+        self, case: Case, case_features: Features, twins: int, condition: Condition | Region
+    ) -> bool:
         self._doubted.add(case.id)
         signs: tuple[Sign, ...] = ("negative", "mixed") if case_features.get("negative") else ("positive",)
         alike = [case.id]
@@ -224,7 +231,7 @@ class Evidence:
                 self._doubted.add(twin.id)
         return False
 
-    def _is_witness(self, case: Case, case_features: Features) -> bool:
+    def is_witness(self, case: Case, case_features: Features) -> bool:
         """Returns whether most faults would change the output of a passing case. If not, its pass says nothing.
 
         They do not if all indices name the same place, if the output has one element, if the data is one of several

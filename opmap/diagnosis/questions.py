@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
 from ..cases.features import Features, features
+from ..cases.random_cases import drawn_case
+from ..operators import OPERATORS
 from ..operators.random_source import pick
 from .conditions import Condition
-from .evidence import Evidence
+from .evidence import KEPT, Evidence
 from .regions import Facet, Region, broken_alone, facets, regions_of
 
 TRIES = 180
@@ -21,6 +25,9 @@ MOST_TRIES = 5000
 
 GAP_TRIES = 400
 """The most new cases that are made for a gap between two values."""
+
+OPERATOR_TRIES = 60
+"""The most new cases that are made for one question about another operator."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
@@ -42,13 +49,14 @@ class _Seen:
 
 
 class Questions:
-    """The questions about one condition. `given_up` are the gaps between two values in which no case was found."""
+    """The questions about one condition. `given_up` are regions to be asked no more: gaps in which no case was found, other operators."""
 
     def __init__(self, condition: Condition, evidence: Evidence, given_up: set[Region]) -> None:
         self.condition, self.evidence, self.given_up, self.new = condition, evidence, given_up, evidence.new
         comparisons = [c for conjunction in condition.any for c in conjunction]
         self.marks = {int(c.value) + d for c in comparisons for d in (-1, 0, 1) if type(c.value) is int}
         self.features = {c.feature for c in comparisons}
+        self.asked: Counter[Region] = Counter()
         self.regions = {region: _Seen() for region in (*regions_of(condition), *self._other_words())}
         for case_features in (*evidence.failures, *evidence.passes):
             self.count(case_features)
@@ -63,14 +71,15 @@ class Questions:
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask.
 
-        First come cases between the last passing and the first failing value of a comparison, then all others.
+        First come cases between the last passing and the first failing value of a comparison, then operators that the condition
+        excludes and of which no case was asked, then all others.
         """
         for name, low, high, gap in self._gaps():
             question = self._between(name, low, high, gap)
             if question is not None:
                 return question
             self.given_up.add(gap)
-        return self._most_new()
+        return self._of_other_operator() or self._most_new()
 
     def _facets(self, case_features: Features) -> frozenset[Facet]:
         return frozenset(facets(case_features, self.marks, self.features))
@@ -111,6 +120,31 @@ class Questions:
                 if abs(int(drawn[1][name]) - middle) * 4 <= high - low:
                     break
         return best
+
+    def _of_other_operator(self) -> Question | None:
+        """Returns a witness that breaks a comparison of operators alone, of an operator of which few such cases are known."""
+        evidence = self.evidence
+        for comparison, region in broken_alone(self.condition):
+            if comparison.feature != "operator":
+                continue
+            known = Counter(
+                given["operator"] for given in (*evidence.passes, *evidence.failures) if region.holds(given)
+            )
+            needed = {c.feature for c in region.required}
+            for name in OPERATORS:
+                own = Region((*region.required, Comparison("operator", "==", name)))
+                enough = max(known[name], self.asked[own]) >= KEPT
+                if enough or comparison.holds({"operator": name}) or own in self.given_up or not needed <= _names(name):
+                    continue
+                self.asked[own] += 1
+                for _ in range(OPERATOR_TRIES):
+                    case = self.new.fresh(pick(self.new.source, evidence.seeds), name)
+                    if case is None or case.id in evidence.ids or not evidence.shows(case):
+                        continue
+                    if own.holds(given := features(case)) and evidence.is_witness(case, given):
+                        return case, given
+                self.given_up.add(own)
+        return None
 
     def _most_new(self) -> Question | None:
         """Returns the case that shows the most new facets of its region; None if no region has new ones."""
@@ -167,3 +201,9 @@ class Questions:
             if seen.nearest is None or distance <= seen.nearest[0]:
                 seen.nearest = distance, case
         return None if case.id in self.evidence.ids else (case, case_features)
+
+
+@cache
+def _names(operator: str) -> frozenset[str]:
+    """Returns the names of the features that cases of an operator have."""
+    return frozenset(features(drawn_case(operator, 0)))

@@ -1,6 +1,7 @@
 """Conditions that are made exact by asking. The planted condition answers: no provider is needed."""
 
 import dataclasses
+from collections import Counter
 from math import prod
 
 import pytest
@@ -10,9 +11,13 @@ from planted_conditions import BACKENDS, PLANTED, agreement, records, tier
 from opmap.cases.catalogue import generated
 from opmap.cases.comparisons import Comparison
 from opmap.cases.features import features
+from opmap.cases.random_cases import drawn_case
 from opmap.diagnosis.asking import FEWEST_KNOWN, MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.conditions import Condition
+from opmap.diagnosis.evidence import KEPT, Evidence
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
+from opmap.diagnosis.questions import Questions
+from opmap.operators import OPERATORS
 
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""
@@ -37,14 +42,14 @@ class TestMakeExact:
     @pytest.mark.slow
     def test_threshold(self):
         """A boundary that no case of the run is near is found exactly, by halving."""
-        asked = asked_for(lambda f: f["axis_length"] >= 43)
+        asked = asked_for(lambda f: f.get("axis_length", 0) >= 43)
         assert "axis length >= 43" == str(asked.condition)
         assert asked.runs < 70 + MOST_FRESH  # one value after the other needs more
 
     @pytest.mark.slow
     def test_fresh(self):
         """A condition is exact only after fresh cases agreed with it, which were not used to find it."""
-        asked = asked_for(lambda f: f["axis_length"] >= 43)
+        asked = asked_for(lambda f: f.get("axis_length", 0) >= 43)
         assert asked.exact
         assert not dataclasses.replace(asked, checked=False).exact
 
@@ -100,7 +105,8 @@ class TestMakeExact:
 
         def ask(case):
             fails = predicate(features(case))
-            if fails and (case.desc in hidden or len(hidden) < 3) and prod(case.desc.output.sizes) > 4:
+            others = case.desc.index_tensors() and prod(case.desc.output.sizes) > 4  # other values exist
+            if fails and others and (case.desc in hidden or len(hidden) < 3):
                 left = hidden.setdefault(case.desc, list(answers))
                 return left.pop(0) if left else fails
             return fails
@@ -118,6 +124,23 @@ class TestMakeExact:
         asked = make_exact(lambda case: next(ids) % 3 == 0, cases[::9], cases[1::9], budget=40)
         assert asked.condition is not None
         assert asked.contradicting > 0
+
+    def test_other_operators(self):
+        """Before a condition excludes an operator, cases of it are asked that meet all else, also if the run has none."""
+        one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
+        condition = Condition(((Comparison("operator", "==", "GATHER"), Comparison("index_count", ">=", 2)),))
+        failing, passing = (
+            [case for case in one if condition.holds(features(case)) is fails] for fails in (True, False)
+        )
+        evidence, met = Evidence(lambda case: False, failing, passing, 500, 0), Counter()
+        questions = Questions(condition, evidence, set())
+        for _ in range(KEPT * len(OPERATORS)):
+            case, given = questions.next()
+            evidence.ask(case, given)
+            questions.count(given)
+            met[given["operator"]] += given.get("index_count", 0) >= 2
+        others = {name for name in OPERATORS if drawn_case(name, 0).desc.index_bounds} - {"GATHER"}
+        assert {name for name in others if met[name] < KEPT} == set() < others
 
     def test_untested(self):
         """A comparison that no asked case could break is not told as exact: nobody knows whether it matters."""

@@ -65,7 +65,8 @@ class TestCommand:
         code, document = diagnose("fault:negative-index-as-zero", "--budget", "60")
         assert (1, "opmap-diagnosis/1") == (code, document["schema"])
         (group,) = document["groups"]
-        relation = group["relation"]
+        relation, asked = group["relation"], group["asked"]
+        assert 0 < asked["failing"] + asked["passing"] <= asked["runs"] <= 60
         assert "negative-index-as-zero" in (relation["fault"], *relation["ties"])
         assert relation["explains"][0] == relation["explains"][1] > 0
         assert ("always", None) == (group["stability"], group["after"])
@@ -74,24 +75,22 @@ class TestCommand:
     @pytest.mark.slow
     def test_backend(self, diagnose):
         """A third party's backend: the relation is no fault model, the condition is exact, the case small."""
-        code, document = diagnose("planted_backends:TuplesRotate", "--budget", "60")
+        code, document = diagnose("planted_backends:TuplesRotate")
         assert 1 == code
-        group = document["groups"][0]
+        (group,) = document["groups"]
         assert "shift" == group["relation"]["kind"]
         assert {"feature": "tuple_size", "is": ">=", "value": 2} in group["condition"]["any"][0]
         sizes = group["smallest"]["dxdispatch"]["dispatchables"][group["smallest"]["case"]]["desc"]["InputTensor"][
             "Sizes"
         ]
         assert len(sizes) <= 3
-        asked = group["asked"]
-        assert 0 < asked["failing"] + asked["passing"] <= asked["runs"] <= 60
 
 
 class TestBackends:
     """Backends whose faults are no fault models; tools/score_diagnoses.py runs all of them on all operators."""
 
     def groups(self, diagnose, name, *more):
-        _, document = diagnose(f"planted_backends:{name}", "--budget", "200", *more)
+        _, document = diagnose(f"planted_backends:{name}", *more)
         return document["groups"]
 
     @pytest.mark.slow
@@ -103,10 +102,15 @@ class TestBackends:
 
     @pytest.mark.slow
     def test_odd_halves(self, diagnose):
-        """One cause, although a single wrong element fits many relations."""
+        """One cause, although a single wrong element fits many relations. All gathers have it, also those that were not run."""
         (group,) = self.groups(diagnose, "OddHalves", "--filter", "gather_nd1/*")
         features = {(c["feature"], c["is"]): c["value"] for c in group["condition"]["any"][0]}
-        assert {("data_width", "=="): 2, ("output_elements", "%=="): [2, 1]}.items() <= features.items()
+        gathers = [name for name in OPERATORS if name.startswith("GATHER")]
+        assert {
+            ("operator", "in"): sorted(gathers),
+            ("data_width", "=="): 2,
+            ("output_elements", "%=="): [2, 1],
+        } == features
         assert "the last element is a copy of the one before it" == group["relation"]["text"]
 
     @pytest.mark.slow
@@ -300,7 +304,7 @@ class TestCauses:
     @pytest.mark.slow
     def test_large_output(self):
         """An output that the record does not list is compared by its digest."""
-        large = [case for case in SMOKE if case.desc.output.element_count > 10_000]
+        large = [case for case in SMOKE if case.desc.output.element_count > 10_000 and case.desc.index_tensors()]
         run = self.run("index-clamped-early", [*CASES, *large[:1]])
         assert any(r.failed and r.actual.Bits is None for _, r in run.judged)
         (cause,) = causes(run)
