@@ -34,7 +34,7 @@ from .failures import (
 )
 from .judged_run import JudgedRun
 from .models import NOT_WRITTEN
-from .relation import NEARLY_ALL, PART, STALE, Label, Model, Relation, without_numbers
+from .relation import NEARLY_ALL, OF_FORM, PART, STALE, Label, Model, Relation, without_numbers
 from .relations import (
     part_relation,
     session_faults,
@@ -62,7 +62,9 @@ MOST_RELATED = 200
 
 @dataclass(frozen=True)
 class Cause:
-    """One group: its label, its relation, its failures (the smallest case first), and the condition that separates them.
+    """One group: its label, its relation, its failures, and the condition that separates them.
+
+    The failure with the smallest case comes first; of errors, the smallest with the message of the title.
 
     `relation` counts the wrong elements of the failures that were searched. `condition` is None if no condition holds for
     all failures of the group and for no case that passed.
@@ -194,6 +196,8 @@ def _is_one(run: JudgedRun, first: Cause, second: Cause) -> bool:
     costs = [cause.condition.cost if cause.condition else inf for cause in (first, second)]
     if costs[0] < inf and first.condition is not None and all(map(first.condition.holds, features[1])):
         return True
+    if not first.mismatch and first.label != second.label and not {*first.operators} & {*second.operators}:
+        return False  # a list of operators, each with a message of its own
     together = separate([*features[0], *features[1]], run.features(run.passed), parts=1)
     return together is not None and together.cost <= sum(costs)
 
@@ -284,7 +288,8 @@ def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
 
 def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause:
     """Returns the cause with this label and these failures; its condition separates them from the cases that passed."""
-    ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
+    other_message = {failure.case.id for failure in failures if label[0] == "error" and label not in failure.labels}
+    ordered = tuple(sorted(failures, key=lambda f: (f.case.id in other_message, case_size(f.case))))
     relation = told_relation(run, label, ordered)
     return Cause(label, relation, ordered, _condition(run, [failure.case for failure in ordered]))
 
@@ -438,19 +443,20 @@ def _error_title(label: Label, failures: Sequence[Failure]) -> str:
     alike = [failure.record for failure in failures if label in failure.labels]
     if any(record.path for record in alike):
         return label[1]  # the source line and the code name the error
-    lines = [(record.message or "").partition("\n")[0].split() for record in alike]
-    words = [same[0] if len({*same}) == 1 else "..." for same in zip(*lines, strict=False)]
-    words += ["..."] * (len({*map(len, lines)}) > 1)
+    words = _common_words([(record.message or "").partition("\n")[0] for record in alike])
     manner, _, fragment = label[1].partition(": ")
     if not {*words} - {"..."}:
         words = ["...", fragment, "..."] if fragment else []
-    what = textwrap.shorten(
-        " ".join(word for before, word in pairwise(["", *words]) if not before == word == "..."),
-        MOST_IN_TITLE,
-        placeholder=" ...",
-    )
+    what = textwrap.shorten(" ".join(words), MOST_IN_TITLE, placeholder=" ...")
     others = "" if len(alike) == len(failures) else "; some cases have another message"
     return (f"{manner}: {what}" if what else manner) + others
+
+
+def _common_words(lines: Sequence[str]) -> list[str]:
+    """Returns the words that lines have in common from their start on; `...` stands for others."""
+    words = [same[0] if len({*same}) == 1 else "..." for same in zip(*map(str.split, lines), strict=False)]
+    words += ["..."] * (len({len(line.split()) for line in lines}) > 1)
+    return [word for before, word in pairwise(["", *words]) if not before == word == "..."]
 
 
 def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
@@ -469,6 +475,9 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
         return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
     if kind == "error":
         return replace(first, text=_error_title(label, searched))
+    if kind in OF_FORM:
+        text = " ".join(_common_words([r.text for r in of_label if r]))
+        return replace(first, text=text, wrong=wrong).or_unknown(explaining, len(searched))
     if kind != "fault":
         text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
         whole = replace(first, text=text, explained=explained, wrong=wrong)

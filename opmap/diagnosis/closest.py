@@ -15,7 +15,7 @@ class Closest:
     """A condition that is right for most cases of a run, where none is right for all.
 
     `failing` holds how many failing cases of the cause meet it, and how many there are; `passing` the same of the cases
-    that passed.
+    that passed. If an answer contradicts each condition, the answers are counted too.
     """
 
     condition: Condition
@@ -31,8 +31,14 @@ class Closest:
         """
         if not run.passed:
             return None
-        failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
-        condition = cause.condition or approximate(failing, passing)
+        failed, passed = [failure.case for failure in cause.failures], list(run.passed)
+        condition = cause.condition
+        if asked and asked.contradicting:
+            failed += [case for case, fails in asked.answers if fails]
+            passed += [case for case, fails in asked.answers if not fails]
+            condition = None
+        failing, passing = run.features(failed), run.features(passed)
+        condition = condition or approximate(failing, passing)
         by_chance = (
             asked.by_chance if asked and asked.condition == condition else condition.is_by_chance(failing, passing)
         )

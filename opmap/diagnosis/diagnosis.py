@@ -12,6 +12,7 @@ from .closest import Closest
 from .conditions import FEWEST
 from .failures import Failure
 from .judged_run import JudgedRun
+from .relation import OF_FORM
 from .sides import Sides
 from .stability import Stability
 
@@ -72,9 +73,10 @@ class Diagnosis:
 def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
 
-    Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST failures is
-    none: a few outputs fit more than one. So is one without a condition that failures without a relation refute. Beside a larger
-    cause without both, a condition alone is none: its cases cannot be told from those of the other.
+    Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST failures, of
+    the run and of the questions, is none: a few outputs fit more than one; but one of OF_FORM stays. So is one without a
+    condition that failures without a relation refute. Beside a larger cause without both, a condition alone is none: its
+    cases cannot be told from those of the other.
     """
     ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
     wrong = [diagnosis for diagnosis in ordered if diagnosis.cause.mismatch]
@@ -84,7 +86,8 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     def is_vague(diagnosis: Diagnosis) -> bool:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = diagnosis.fits and not (vague and cause.relation.vague)
-        few = len(cause.failures) < FEWEST and diagnosis is not largest
+        shown = len(cause.failures) + (diagnosis.asked.failing if diagnosis.asked else 0)
+        few = shown < FEWEST and diagnosis is not largest and cause.relation.kind not in OF_FORM
         return (
             checked and cause.mismatch and not known and (few or cause.relation.vague or cause.is_refuted_by(unrelated))
         )
@@ -121,7 +124,8 @@ def unknown_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis
 def is_unknown(diagnosis: Diagnosis) -> bool:
     """Returns whether a cause has no condition; and no relation, or too few failures for an exact condition."""
     cause = diagnosis.cause
-    known = diagnosis.fits or not (cause.relation.vague or len(cause.failures) < FEWEST_KNOWN)
+    few = len(cause.failures) < FEWEST_KNOWN and cause.relation.kind not in OF_FORM
+    known = diagnosis.fits or not (cause.relation.vague or few)
     return cause.mismatch and not known
 
 

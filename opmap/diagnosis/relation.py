@@ -33,6 +33,10 @@ Label: TypeAlias = tuple[str, str]
 STALE = "stale"
 """The kind of relation whose text differs between the cases of one cause: it names an earlier call."""
 
+OF_FORM = ("type", "shape")
+"""The kinds of relation that say what form an output must have, and what it has. Both differ between the cases of one cause,
+and one case is enough to see it."""
+
 PART = "part"
 """The first word of the label of a relation that says: the wrong elements are those of a fault, which changes others too."""
 
@@ -91,8 +95,9 @@ class Relation:
         """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it is."""
         if self.vague:
             return self
-        close = self.explained * 2 >= self.wrong
-        remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
+        how = "too few cases show it to be sure" if self.explained == self.wrong else "the closest is"
+        close = self.explained * 2 >= self.wrong > 0
+        remark = f"{how}: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
         return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)
 
     @property
@@ -108,7 +113,7 @@ class Relation:
         named = tuple(("fault", name) for name in (self.fault, *self.ties) if name)
         if self.kind == STALE:
             return (*named, (STALE, ""))
-        return named or ((self.kind, self.text),)
+        return named or ((self.kind, "" if self.kind in OF_FORM else self.text),)
 
 
 def without_numbers(label: Label) -> Label:

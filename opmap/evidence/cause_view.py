@@ -68,13 +68,13 @@ class CauseView:
             ("stable", group.stability_text),
             *_sides(group.side.text if group.side else None),
             ("smallest", f"{smallest.case}: {smallest.text}"),
-            ("there", smallest.message),
+            ("there", _first_line(smallest.message)),
             ("again", group.again),
         ]
         return cls(
             relation_text(relation.text, relation.fault),
             f"{group.cases:,} case{'' if group.cases == 1 else 's'} ({', '.join(group.verdicts)})",
-            f"explains {explained:,} of {elements:,} wrong elements" if elements else "",
+            f"explains {explained:,} of {elements:,} wrong elements" if elements and relation.kind != "none" else "",
             [(name, text) for name, text in lines if text],
             wrong,
         )
@@ -85,7 +85,7 @@ class CauseView:
     ) -> CauseView:
         """Returns the view of one failure whose relation is known."""
         record = failure.record
-        lines = [("there", record.message), *_sides(str(sides) if sides else None), ("again", again)]
+        lines = [("there", _first_line(record.message)), *_sides(str(sides) if sides else None), ("again", again)]
         shown = [(name, text) for name, text in lines if text]
         wrong = wrong_elements(failure.case, record.actual)
         return cls(relation_text(relation.text, relation.fault), lines=shown, wrong=wrong)
@@ -119,6 +119,11 @@ def failure_text(failure: Failure) -> str:
 def relation_text(text: str, fault: str | None) -> str:
     """Returns a relation with the fault that gives the same outputs, if there is one."""
     return f"{text} (as fault:{fault})" if fault else text
+
+
+def _first_line(message: str | None) -> str | None:
+    """Returns a message without the lines of a traceback that follow its first line."""
+    return message and message.partition("\n")[0]
 
 
 def _asked(asked: AskedDocument) -> str:

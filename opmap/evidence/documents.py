@@ -159,7 +159,7 @@ class ClosestDocument(ConditionDocument, frozen=True, kw_only=True):
     """A condition that is right for most cases.
 
     `failing` holds how many cases of the group meet it, and how many there are; `passing` the same of the cases of the
-    run that passed.
+    run that passed. If no condition fits all answers, the answers are counted too.
     """
 
     failing: tuple[int, int]

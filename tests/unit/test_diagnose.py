@@ -16,6 +16,7 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
+from opmap.diagnosis.closest import Closest
 from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import (
     Asking,
@@ -26,11 +27,12 @@ from opmap.diagnosis.diagnose import (
     with_covered,
 )
 from opmap.diagnosis.diagnosis import Diagnosis, unknown_as_one, vague_as_one
-from opmap.diagnosis.failures import failure_of
+from opmap.diagnosis.failures import case_size, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
+from opmap.diagnosis.relation import Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
-from opmap.evidence.cause_view import condition_text
+from opmap.evidence.cause_view import CauseView, cause_group, condition_text
 from opmap.evidence.documents import AskedDocument, ClosestDocument, ConditionDocument
 from opmap.faults import Fault, open_fault
 from opmap.judge.compare import FED_IGNORED
@@ -346,6 +348,96 @@ class TestCauses:
         fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
         failures = [failure_of(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
         assert f"error at run: {title}" == whole_relation(failures[0].simplest[0], failures).text
+
+    def test_errors_of_two_operators(self):
+        """Failures with different messages and of different operators are two causes, although a list of these is a condition."""
+        cases = [*CASES[:12], *GATHERS[:12], *(case for case in SMOKE if case.id.startswith("tile/"))]
+        passed = Judge(open_fault("none"), brief=True)
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
+        judged = [
+            (case, passed(case) if message is None else Record(case=case.id, message=message, **fields))
+            for case in cases
+            for message in ({"GATHER_ND": "it is full", "GATHER": "it is late"}.get(case.desc.operator),)
+        ]
+        titles = {cause.relation.text for cause in causes(JudgedRun(judged))}
+        assert {"error at run: it is full", "error at run: it is late"} == titles
+
+    def test_smallest_error(self):
+        """The smallest case of errors has the message of the title."""
+        small, *others = sorted(CASES[:12], key=lambda case: case_size(case))
+        messages = {small.id: "it is late"}
+        failures = [
+            failure_of(
+                case, Record(verdict=Verdict.ERROR, stage=Stage.RUN, message=messages.get(case.id, "it is full"))
+            )
+            for case in (small, *others)
+        ]
+        cause = cause_of(JudgedRun([]), ("error", "error at run: it is full"), failures)
+        assert others[0] is cause.smallest.case
+        assert len(failures) == len(cause.failures)
+
+    def test_form(self):
+        """Outputs of another type, or of other sizes, have one title: what all cases have in common."""
+        for texts, title in (
+            (["the output must be INT16, got INT64", "the output must be INT32, got INT64"], "be ... got INT64"),
+            (["the output must have sizes [1, 2], got [2]", "the output must have sizes [3], got [1]"], "sizes ..."),
+        ):
+            pairs = zip(CASES, texts, strict=False)
+            judged = [
+                (case, Record(verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=text)) for case, text in pairs
+            ]
+            (cause,) = causes(JudgedRun(judged))
+            assert cause.relation.text.endswith(title)
+            assert not cause.relation.vague
+
+    @pytest.mark.parametrize(("explained", "how"), [(30, "too few cases show it to be sure"), (29, "the closest is")])
+    def test_unknown(self, explained, how):
+        """What explains all wrong elements of a few cases is not called the closest; nothing is said of no elements."""
+        relation = Relation("zero", "they are zero", explained=explained, wrong=30)
+        assert f"{how}: they are zero ({explained} of 30 wrong elements)" == relation.unknown().remark
+        assert replace(relation, explained=0, wrong=0).unknown().remark is None
+
+    def test_view(self):
+        """The view has the first line of a message, and does not say what no relation explains."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        unknown = replace(cause, relation=cause.relation.unknown())
+        known, view = (CauseView.of(cause_group(Diagnosis(c), lambda case: "")) for c in (cause, unknown))
+        assert "explains" in known.title
+        assert "explains" not in view.title
+        record = msgspec.structs.replace(cause.smallest.record, message="it is full\n   0: at line 7")
+        failure = replace(cause.smallest, record=record)
+        group = cause_group(Diagnosis(replace(cause, failures=(failure,))), lambda case: "")
+        for view in (CauseView.of(group), CauseView.of_failure(failure, cause.relation)):
+            assert "it is full" == dict(view.lines)["there"]
+
+    @pytest.mark.parametrize(
+        ("failing", "kind", "known"), [(0, "fault", False), (20, "fault", True), (0, "type", True)]
+    )
+    def test_few_failures(self, failing, kind, known):
+        """A relation of few failures of the run is told if enough cases that were asked show it; or if one is enough."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
+        few = replace(cause, failures=cause.failures[:3], condition=None, relation=replace(cause.relation, kind=kind))
+        always, condition = Stability("always", ""), Condition(())
+        told = vague_as_one(
+            run,
+            [
+                Diagnosis(unknown, always),
+                Diagnosis(few, always, Asked(condition, runs=failing, failing=failing, checked=False)),
+            ],
+        )
+        assert known is any(not diagnosis.cause.relation.vague for diagnosis in told)
+
+    def test_closest_of_answers(self):
+        """If an answer contradicts each condition, the closest one is right for most answers too, which are counted."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        whole = self.run("index-clamped-early")
+        answers = [(case, record.failed) for case, record in whole.judged if case not in CASES[::4]]
+        closest = Closest.of(cause, run, Asked(cause.condition, runs=len(answers), contradicting=1, answers=answers))
+        assert (len(whole.failed), len(whole.passed)) == (closest.failing[1], closest.passing[1])
 
     def test_fed_values_ignored(self):
         """What a variant shows exactly is the title, although the same output fits a fault model."""
