@@ -203,6 +203,10 @@ class Clear(Step, frozen=True):
     """Releases all sessions, bindings and values, the newest first."""
 
 
+class Measure(Step, frozen=True):
+    """Returns the memory of the process that performs the steps. Providers do not see this step."""
+
+
 def runs_of(step: Step) -> int:
     """Returns how often a step runs a session, or an operator."""
     if isinstance(step, Concurrent):
@@ -225,6 +229,7 @@ AnyStep = (
     | Dispatch
     | Drop
     | Clear
+    | Measure
 )
 
 
@@ -262,6 +267,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
     that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
     must not be used further: what runs in it later may be wrong. `messages` are what the debug layers said about the step.
+    `memory` is what Measure found, in bytes.
     """
 
     outputs: dict[str, np.ndarray] = {}
@@ -274,6 +280,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     malformed: str | None = None
     spent: bool = False
     messages: list[str] = []
+    memory: int = 0
 
     @property
     def placement(self) -> Placement | None:

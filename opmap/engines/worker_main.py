@@ -33,10 +33,11 @@ import numpy as np
 
 from opmap.engines import frames
 from opmap.engines.machine.adapters import candidates
+from opmap.engines.machine.memory import private
 from opmap.engines.performer import Performer
 from opmap.engines.provider_facts import DIRECT, ProviderFacts, facts_of
 from opmap.engines.sessions import DIRECTML, IDENTITY, SessionProvider
-from opmap.engines.steps import Drop, Open, Result
+from opmap.engines.steps import Drop, Measure, Open, Result
 from opmap.engines.temporary import remove_all
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.errors import InputError, ProviderError, clean, describe
@@ -181,7 +182,7 @@ def _perform(provider: Performer, message: frames.Perform) -> Result:
     if provider.holds_lock:
         faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=_STDERR)
     try:
-        result = provider.perform(message.task)
+        result = provider.perform(message.task) if not isinstance(message.task, Measure) else Result(memory=private())
     except BaseException as error:  # third-party code may raise anything; Ctrl-C in a terminal does not come here
         result = Result(error=describe(error), stage=Stage.RUN)
     finally:

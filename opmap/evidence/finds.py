@@ -14,6 +14,7 @@ from ..engines.expectations import ExpectedStep
 from ..engines.sessions import CPU
 from ..engines.steps import Open, Run, Setup
 from ..errors import InputError
+from ..fuzz.judging import repetitions
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import RUN, Option
@@ -33,7 +34,11 @@ def program_of(find: Find, provider: str) -> str:
         steps = [ExpectedStep(Open(session="s", model=np.frombuffer(find.model, np.uint8), setup=Setup(level=0)))]
         steps.append(ExpectedStep(Run(session="s", feeds=arrays)))
         return program(steps, title=f"{find.kind}: {find.text}", provider=CPU)
-    return program(planned(find.plan), title=f"{find.kind}: {find.text}", provider=provider)
+    title = f"{find.kind}: {find.text}"
+    for signature, first, again, times in repetitions(find.plan) if find.kind == "growth" else ():
+        if signature == find.failure.signature:
+            return program(list(map(ExpectedStep, first)), title=title, provider=provider, again=(again, times))
+    return program(planned(find.plan), title=title, provider=provider)
 
 
 def entry(find: Find, path: str | None) -> dict[str, object]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
+from statistics import mean
 from typing import Literal
 
 import msgspec
@@ -13,14 +15,23 @@ import numpy as np
 from ..engines.expectations import Difference, ExpectedStep, perform_steps
 from ..engines.performer import Performer
 from ..engines.sessions import FUSION_OFF
-from ..engines.steps import AnyStep, Clear, Open, Result, Setup
-from ..errors import Unsupported
+from ..engines.steps import AnyStep, Clear, Concurrent, Get, Measure, Open, Result, Run, RunBound, Setup, Update
+from ..errors import ProviderError, Unsupported
 from ..vocabulary import Verdict
 from .plan import Opening, Plan
 from .state import planned
 
-Kind = Literal["silent", "crash", "hang", "refusal"]
-"""The kinds of failures: wrong outputs without an error, a process that ended, no answer, an error where there is none."""
+Kind = Literal["silent", "crash", "hang", "refusal", "growth"]
+"""The kinds of failures: wrong outputs without an error, a process that ended, no answer, an error where there is none, and memory
+that a process holds more of with each repetition."""
+
+WINDOWS, RISE = 4, 256 * 1024
+"""Memory grows if, after a warm-up, it has risen by RISE bytes or more in each of so many windows of equal length, one after the other.
+
+An allocator takes and gives back some megabytes now and then, but not in each window."""
+
+SESSIONS, RUNS = 20, 100
+"""How often a window repeats a whole plan, and how often the runs of one whose sessions stay open."""
 
 _KINDS: dict[Verdict, Kind] = {Verdict.CRASH: "crash", Verdict.TIMEOUT: "hang", Verdict.DEVICE_LOST: "hang"}
 
@@ -72,6 +83,41 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
             getattr(performer, "close", lambda: None)()
     performer.renew()
     return failure_of(difference) if difference else None
+
+
+def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> Failure | None:
+    """Repeats a plan that is right, then its runs alone, and measures the memory of the process. Returns its growth, if it grows.
+
+    Raises Invalid if the plan is not allowed.
+    """
+    for signature, first, again, times in repetitions(plan):
+        try:
+            for step in first:
+                performer.perform(step, limit)
+            held = []
+            for _ in range(WINDOWS + 1):
+                for step in again * times:
+                    performer.perform(step, limit)
+                held.append(performer.perform(Measure()).memory)
+            performer.perform(Clear(), limit)
+        except ProviderError:  # the process is lost: another kind of failure, which a run of the plan may find
+            return None
+        rises = [after - before for before, after in pairwise(held)]
+        if min(rises) >= RISE:
+            text = (
+                f"memory grows by {mean(rises) / times / 1024:.1f} KiB {signature} ({WINDOWS} times {times} of them: "
+            )
+            text += f"{', '.join(f'{rise / 1024:.0f}' for rise in rises)} KiB)"
+            return Failure(kind="growth", text=text, signature=signature, at=len(plan.actions) - 1)
+    return None
+
+
+def repetitions(plan: Plan) -> Iterator[tuple[str, list[AnyStep], list[AnyStep], int]]:
+    """Gives the two ways to repeat a plan: a name, the steps that come first, those that are repeated, and how often in a window."""
+    steps = [expected.step for expected in planned(plan)]
+    runs: list[AnyStep] = [step for step in steps if isinstance(step, (Run, RunBound, Concurrent, Update, Get))]
+    yield "with each repetition", [], [*steps, Clear()], SESSIONS
+    yield "with each repetition of the runs", steps, runs, RUNS
 
 
 class InSetup(Performer):

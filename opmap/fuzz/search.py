@@ -28,7 +28,7 @@ from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
 from .graphs import Graph, Node, Source
-from .judging import Failure, Kind, Lost, odd_one, perform_plan, without_stack
+from .judging import Failure, Kind, Lost, growth_of, odd_one, perform_plan, without_stack
 from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
@@ -57,8 +57,11 @@ TRIALS, SHRINK_SECONDS = 1500, 40.0
 LATER_SECONDS = 300.0
 """The most seconds for a find that is shrunk after the search."""
 
-TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
+TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1, "growth": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
+
+REPEATED = 40
+"""One in so many plans that are right is repeated, to see whether the process holds more memory each time."""
 
 RENEW = 150
 """A process performs this many plans; then a fresh one starts."""
@@ -186,6 +189,8 @@ class Search:
                 self._renew()
             try:
                 failure = perform_plan(plan, self._performer, self.limit) if plan else None
+                if plan and failure is None and chance(SeededSource(_mixed(self.seed, number, REDRAWS + 1)), REPEATED):
+                    failure = growth_of(plan, self._performer, self.limit)
             except Lost as error:
                 progress.stopped = str(error)
                 break
@@ -405,7 +410,7 @@ class Search:
         """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""
         for _ in range(TRIES[failure.kind]):
             try:
-                got = perform_plan(plan, self._performer, self.limit)
+                got = self._perform(plan, self._performer, failure.kind)
             except Invalid:
                 return None
             if got is not None:
@@ -416,6 +421,10 @@ class Search:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
         return got if same and not self._refused_by_control(plan, got) else None
+
+    def _perform(self, plan: Plan, performer: Performer, kind: Kind) -> Failure | None:
+        """Performs a plan, or repeats it, to see a failure of this kind."""
+        return (growth_of if kind == "growth" else perform_plan)(plan, performer, self.limit)
 
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
         return any(kind == failure.kind and covers(needs, features(plan)) for kind, needs in self.excluded)
@@ -428,11 +437,15 @@ class Search:
         return other is not None and other.at <= failure.at
 
     def _fails_beside(self, plan: Plan, failure: Failure) -> bool:
-        """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as in folding."""
-        if self.sibling is None or failure.kind not in ("silent", "refusal"):
+        """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as in folding.
+
+        Memory that grows is compared with any CPU EP.
+        """
+        beside = self.sibling or (self.control if failure.kind == "growth" else None)
+        if beside is None or failure.kind not in ("silent", "refusal", "growth"):
             return False
         tries = range(TRIES[failure.kind])
-        return any(failure.same(perform_plan(plan, self.sibling(), self.limit)) for _ in tries)
+        return any(failure.same(self._perform(plan, beside(), failure.kind)) for _ in tries)
 
     def _renew(self) -> None:
         self._performer = Watched(self.fresh())

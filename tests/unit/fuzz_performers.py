@@ -6,7 +6,7 @@ import onnx
 
 from opmap.engines.performer import Performer
 from opmap.engines.sessions import CPU, SessionProvider
-from opmap.engines.steps import Clear, Drop, Get, Open, Result, Run
+from opmap.engines.steps import Clear, Drop, Get, Measure, Open, Result, Run
 from opmap.engines.worker import WorkerCrashed, WorkerTimeout
 from opmap.errors import ProviderError
 from opmap.fuzz.judging import InSetup, of_control
@@ -165,3 +165,17 @@ class DoesNotStart(Performer):
 
     def perform(self, step, limit=None):
         raise ProviderError("not there", stage=None)
+
+
+class Growing(Right):
+    """Says that it holds some KiB more after each step of a kind; the first KiB come back after so many steps of it."""
+
+    def __init__(self, kind, kept, given_back=None):
+        super().__init__()
+        self.kind, self.kept, self.given_back, self.steps = kind, kept, given_back, 0
+
+    def perform(self, step, limit=None):
+        self.steps += isinstance(step, self.kind)
+        if isinstance(step, Measure):
+            return Result(memory=(self.steps % self.given_back if self.given_back else self.steps) * self.kept * 1024)
+        return super().perform(step, limit)

@@ -3,6 +3,8 @@
 `python -m pytest` imports this module as a provider's module: `--provider planted_providers:WrongHalf`.
 """
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 import onnx
@@ -101,6 +103,22 @@ class SkipsEmpty(Provider):
             for name in self.order if outputs is None else outputs:
                 empty = any(every[each].size == 0 for each in self.inputs.get(name, ()) if each in every)
                 results.append(np.zeros_like(every[name]) if empty else every[name])
+            return results
+
+
+class KeepsEachRun(Provider):
+    """Holds 16 KiB more after each run of a session that has more than one output."""
+
+    held: ClassVar = []
+
+    class session(Session):
+        """See KeepsEachRun."""
+
+        def run(self, feeds, outputs=None):
+            """Runs, and holds what is new."""
+            results = super().run(feeds, outputs)
+            if len(self.session.get_outputs()) > 1:
+                KeepsEachRun.held.append(bytearray(b"1" * 16384))
             return results
 
 

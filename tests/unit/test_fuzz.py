@@ -12,6 +12,7 @@ from fuzz_performers import (
     DoesNotStart,
     FailsAfterDrop,
     FailsInThirdPlan,
+    Growing,
     HangsAfterDrop,
     IgnoresFedDefaults,
     PreviousRun,
@@ -22,10 +23,11 @@ from fuzz_performers import (
 )
 
 from opmap.diagnosis.shrink import Budget, shrink
-from opmap.engines.steps import Setup
+from opmap.engines.steps import Get, Open, Run, Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed
 from opmap.fuzz.graphs import Graph, Node, Source, all_nodes, evaluate, infer
+from opmap.fuzz.judging import growth_of
 from opmap.fuzz.models import build_model
 from opmap.fuzz.pieces import draw_piece, pieces
 from opmap.fuzz.plan import (
@@ -249,6 +251,37 @@ class TestFeatures:
     def test_alike(self, one, other, expected):
         """Two finds that share two features and differ in one are one find."""
         assert expected == alike(*(tuple(frozenset(s.split()) for s in side) for side in (one, other)))
+
+
+class TestGrowth:
+    """Memory that a process holds more of with each repetition."""
+
+    PLAN = Plan(graphs=(TestState.GRAPH,), actions=(Opening(session="s"), Running(session="s")))
+
+    @pytest.mark.parametrize(
+        ("kind", "kept", "expected"),
+        [
+            (Open, 16, "with each repetition"),
+            (Run, 16, "with each repetition"),
+            (Run, 4, "with each repetition of the runs"),
+            (Get, 16, ""),
+        ],
+    )
+    def test_signature(self, kind, kept, expected):
+        """What grows although all is released is told apart from what only the runs show."""
+        failure = growth_of(self.PLAN, Growing(kind, kept))
+        assert expected == (failure.signature if failure else "")
+
+    def test_amount(self):
+        """The text says how much each repetition adds."""
+        assert (
+            "memory grows by 16.0 KiB with each repetition (4 times 20 of them"
+            in growth_of(self.PLAN, Growing(Run, 16)).text
+        )
+
+    def test_up_and_down(self):
+        """Memory that an allocator gives back now and then does not grow."""
+        assert growth_of(self.PLAN, Growing(Run, 16, given_back=60)) is None
 
 
 class TestSmaller:

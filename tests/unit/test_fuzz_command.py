@@ -98,6 +98,7 @@ class TestFuzz:
             ("SkipsEmpty", "zero"),
             ("SkipsOthersNodes", "several-runs"),
             ("NotWritten", "preallocated"),
+            ("KeepsEachRun", "several-outputs"),
         ],
     )
     def test_planted(self, name, feature, monkeypatch, capsys):
@@ -106,7 +107,7 @@ class TestFuzz:
         arguments = ["fuzz", "--provider", f"planted_graph_faults:{name}", "--seconds", "60", "--seed", "1", "--json"]
         assert 1 == cli.main(arguments)
         finds = json.loads(capsys.readouterr().out)["finds"]
-        assert {"silent"} == {find["kind"] for find in finds}
+        assert {"growth" if name == "KeepsEachRun" else "silent"} == {find["kind"] for find in finds}
         assert feature in finds[0]["variant"]
 
     @pytest.mark.slow

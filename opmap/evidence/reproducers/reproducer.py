@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from ...engines.expectations import ExpectedStep
-from ...engines.steps import Open, Run, Setup
+from ...engines.steps import AnyStep, Open, Run, Setup
+from ...fuzz.judging import RISE, WINDOWS
 from .literals import LONG, array_literal, model_literal
 
 MODEL = "model.onnx"
@@ -64,8 +65,9 @@ def program(
     config: Mapping[str, str] | None = None,
     recorded: Recorded | None = None,
     files: dict[str, bytes] | None = None,
+    again: tuple[Sequence[AnyStep], int] | None = None,
 ) -> str:
-    """Returns the program that performs these steps.
+    """Returns the program that performs these steps. With `again`, it then performs those so often, and measures its memory.
 
     `provider` is the default execution provider, by its full name; `options` are its provider options, `config` its session
     configuration entries. With a `recorded` output, the program can also show that in place of a run. With `files`, the
@@ -74,6 +76,9 @@ def program(
     writer = _Writer(files)
     steps = [writer.step(expected) for expected in expected_steps]
     main = writer.plain(expected_steps) if _is_plain(expected_steps) else "    do(STEPS)"
+    repeated = []
+    if again:
+        repeated, main = [writer.step(ExpectedStep(step)) for step in again[0]], f"    grow(STEPS, AGAIN, {again[1]})"
     seen = None
     if recorded:
         output = recorded.output
@@ -89,16 +94,22 @@ def program(
         _FILE if files is not None else "",
         *(f"{name} = {writer.model(raw)}\n" for raw, name in writer.models.items()),
         f"RECORDED = {writer.expression(seen)}\n",
-        "STEPS = [\n" + "".join(f"    {step},\n" for step in steps) + "]\n" if main == "    do(STEPS)" else "",
+        _list("STEPS", steps) if "STEPS" in main else "",
+        _list("AGAIN", repeated) if again else "",
         f"\n\ndef main():\n{main}\n\n",
-        _runner(),
+        *([_text("growth.txt").format(windows=WINDOWS, rise=RISE)] if again else []),
+        _text("runner.txt"),
     ]
     return "".join(parts)
 
 
+def _list(name: str, steps: Sequence[str]) -> str:
+    return f"{name} = [\n" + "".join(f"    {step},\n" for step in steps) + "]\n"
+
+
 @cache
-def _runner() -> str:
-    return package_files(__package__).joinpath("runner.txt").read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    return package_files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _is_plain(expected_steps: Sequence[ExpectedStep]) -> bool:
