@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
@@ -155,6 +156,13 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def without_stack(text: str) -> str:
+    """Returns the first line of a message, without a stack that follows in it. A message that begins with its stack stays whole."""
+    line = text.partition("\n")[0]
+    start = _STACK.split(line, maxsplit=1)[0]
+    return line if start.endswith(":") else start
+
+
 def short_line(text: str) -> str:
     """Returns the beginning of a text in one line, with its control characters and line breaks escaped (see `cut`)."""
     return printable(cut(text))
@@ -174,6 +182,13 @@ def names(values: Collection[object]) -> str:
     """Returns names from outside as a message lists them: the first ten, and how many more there are."""
     listed = ", ".join(cut(str(value), MAX_SHOWN) for value in islice(values, 10))
     return f"{listed} and {len(values) - 10:,} more" if len(values) > 10 else listed
+
+
+_STACK = re.compile(
+    r"\s+(?:stack (?:back)?trace:|(?:(?:current )?thread \w+ |stack )?\(most recent call first\)|traceback \(most)",
+    re.IGNORECASE,
+)
+"""The words with which Rust, C++ and Python begin a stack."""
 
 
 class _Shown(reprlib.Repr):

@@ -16,6 +16,7 @@ from math import inf
 import numpy as np
 
 from ..cases.case import Case
+from ..errors import without_stack
 from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
@@ -443,7 +444,7 @@ def _error_title(label: Label, failures: Sequence[Failure]) -> str:
     alike = [failure.record for failure in failures if label in failure.labels]
     if any(record.path for record in alike):
         return label[1]  # the source line and the code name the error
-    words = _common_words([(record.message or "").partition("\n")[0] for record in alike])
+    words = _common_words([without_stack(record.message or "") for record in alike])
     manner, _, fragment = label[1].partition(": ")
     if not {*words} - {"..."}:
         words = ["...", fragment, "..."] if fragment else []

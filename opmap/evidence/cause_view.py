@@ -16,7 +16,7 @@ from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
 from ..diagnosis.sides import Sides, sides_json
-from ..errors import printable
+from ..errors import printable, without_stack
 from ..mapping.dxdispatch import model_json
 from ..pseudocode import show
 from ..vocabulary import Verdict
@@ -68,7 +68,7 @@ class CauseView:
             ("stable", group.stability_text),
             *_sides(group.side.text if group.side else None),
             ("smallest", f"{smallest.case}: {smallest.text}"),
-            ("there", _first_line(smallest.message)),
+            ("there", smallest.message and without_stack(smallest.message)),
             ("again", group.again),
         ]
         return cls(
@@ -85,7 +85,11 @@ class CauseView:
     ) -> CauseView:
         """Returns the view of one failure whose relation is known."""
         record = failure.record
-        lines = [("there", _first_line(record.message)), *_sides(str(sides) if sides else None), ("again", again)]
+        lines = [
+            ("there", record.message and without_stack(record.message)),
+            *_sides(str(sides) if sides else None),
+            ("again", again),
+        ]
         shown = [(name, text) for name, text in lines if text]
         wrong = wrong_elements(failure.case, record.actual)
         return cls(relation_text(relation.text, relation.fault), lines=shown, wrong=wrong)
@@ -119,11 +123,6 @@ def failure_text(failure: Failure) -> str:
 def relation_text(text: str, fault: str | None) -> str:
     """Returns a relation with the fault that gives the same outputs, if there is one."""
     return f"{text} (as fault:{fault})" if fault else text
-
-
-def _first_line(message: str | None) -> str | None:
-    """Returns a message without the lines of a traceback that follow its first line."""
-    return message and message.partition("\n")[0]
 
 
 def _asked(asked: AskedDocument) -> str:

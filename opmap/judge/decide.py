@@ -94,7 +94,11 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
     undocumented = any(map(undefined, outcome.inputs.all_expected.values()))
-    beyond = "an index is out of range" if undocumented or outcome.case.index_pattern == FAR else _beyond(outcome)
+    beyond = _beyond(outcome)
+    if undocumented or outcome.case.index_pattern == FAR:
+        beyond = (
+            "an index is out of range" if outcome.case.desc.index_tensors() else "elements have no documented value"
+        )
     if refused and beyond and (undocumented or not provider.directml):
         message = f"{beyond}, and {provider.name} refused it: {error}"
         return {

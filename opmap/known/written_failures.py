@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..cases.case import CASE_IDS, Case
-from ..errors import InputError, one_line
+from ..errors import InputError, one_line, without_stack
 from ..files import remove, write_file
 from ..judge.decide import UNSTABLE
 from ..judge.record import Record
@@ -169,7 +169,7 @@ def stable_text(record: Record) -> str | None:
     code = (record.path or "").split(" ")[-1]
     if code and code in message:
         return code
-    longest = max(_pieces(message), key=len, default="")
+    longest = max(_pieces(without_stack(message)), key=len, default="")
     return longest if len(longest) >= SHORTEST else None
 
 

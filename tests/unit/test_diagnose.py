@@ -32,6 +32,7 @@ from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
+from opmap.errors import without_stack
 from opmap.evidence.cause_view import CauseView, cause_group, condition_text
 from opmap.evidence.documents import AskedDocument, ClosestDocument, ConditionDocument
 from opmap.faults import Fault, open_fault
@@ -348,6 +349,30 @@ class TestCauses:
         fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
         failures = [failure_of(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
         assert f"error at run: {title}" == whole_relation(failures[0].simplest[0], failures).text
+
+    @pytest.mark.parametrize(
+        "stack",
+        [
+            "Stack backtrace: 0: <anyhow::Error>::msg of the library",
+            "Stack (most recent call first): File",
+            "Current thread 0x7f (most recent call first): File",
+            "Traceback (most recent call last): File",
+            "Stack trace: 0: at",
+        ],
+    )
+    def test_stack(self, stack):
+        """Titles, groups and `there` leave out the stack that follows a message."""
+        record = Record(verdict=Verdict.ERROR, stage=Stage.RUN, message=f"E: it is full {stack}")
+        failure = failure_of(CASES[0], record)
+        assert [("error", "error at run: E: it is full")] == [*failure.simplest]
+        relation = whole_relation(failure.simplest[0], [failure])
+        assert "error at run: E: it is full" == relation.text
+        assert "E: it is full" == dict(CauseView.of_failure(failure, relation).lines)["there"]
+
+    def test_only_a_stack(self):
+        """A message that begins with its stack stays whole."""
+        message = "InternalError: Traceback (most recent call last): it is full"
+        assert message == without_stack(message)
 
     def test_errors_of_two_operators(self):
         """Failures with different messages and of different operators are two causes, although a list of these is a condition."""

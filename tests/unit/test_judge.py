@@ -262,6 +262,12 @@ class TestObserved:
         assert None is record.actual
         assert record.good
 
+    def test_without_indices(self):
+        """Of an operator without indices, no index is out of range."""
+        record = judge(RuntimeError("it is full"), find_case("fill_value_sequence/float32/d4/-/-.3710cc"))
+        assert "observed" == record.verdict
+        assert "elements have no documented value, and mine refused it: RuntimeError: it is full" == record.message
+
     def test_a_provider_that_answers(self):
         """The documented elements are right; the record holds the others as they came."""
         record = judge([np.array([14, 5, 6, 11], "<f4")], gather(indices=OUT_OF_RANGE))
