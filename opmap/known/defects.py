@@ -11,6 +11,7 @@
     control = "the same thing done in a way that works"
     reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
     sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
+    also = ["hang"]                             # further kinds in which a sequence shows it
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
     pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap bisect
@@ -90,6 +91,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     control: str
     reproducer: str
     sequences: tuple[tuple[str, ...], ...] = ()
+    also: tuple[Kind, ...] = ()
     seen: dict[str, Seen]
     pairs: tuple[SeenOn, ...] = ()
     fails: tuple[dict[str, Any], ...]

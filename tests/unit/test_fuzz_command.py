@@ -6,10 +6,12 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from opmap import cli
+from opmap.cli.commands.fuzz import _shipped
 from opmap.errors import InputError
 from opmap.evidence.finds import _COUNTS, FindsFolder
 from opmap.fuzz.search import Progress
@@ -76,6 +78,14 @@ def stale(tmp_path, monkeypatch):
 def test_every_count_is_kept():
     """run.json holds each count of a search, so that a resumed search goes on with all of them."""
     assert {field.name for field in fields(Progress)} - {"finds", "stopped"} == set(_COUNTS)
+
+
+def test_what_known_defects_show():
+    """Known defects of this device and version are left out, in each kind in which a sequence shows them."""
+    opened = SimpleNamespace(directml=True, device_class="emulated", version="1.24.4")
+    reversing = {kind for kind, needs in _shipped(opened) if needs == (frozenset({"ReverseSequence"}),)}
+    assert {"silent", "hang"} == reversing
+    assert [] == _shipped(SimpleNamespace(directml=True, device_class="hardware", version="1.24.4"))
 
 
 class TestFuzz:

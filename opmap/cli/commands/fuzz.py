@@ -148,10 +148,11 @@ def _shipped(opened: OpenProvider) -> list[tuple[Kind, Features]]:
     if not opened.directml:
         return []
     return [
-        (defect.kind, tuple(frozenset(session.split()) for session in sequence))
+        (kind, tuple(frozenset(session.split()) for session in sequence))
         for defect in defects()
         if defect.seen_on(opened.device_class, opened.version)
         for sequence in defect.sequences
+        for kind in (defect.kind, *defect.also)
     ]
 
 
