@@ -378,7 +378,8 @@ def make_condition_exact(
         asked = replace(asked, checked=False)  # nobody knows where the failures of the rival end
     answers = [failure_of(case, record) for case, record in ask.failures]
     learned = _learned(run, replace(cause, condition=asked.condition or cause.condition), answers)
-    return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
+    exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
+    return exact if cause.mismatch else _with_errors(exact, cause.failures)
 
 
 def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:
@@ -388,6 +389,13 @@ def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:
     failures = with_models([*(failure for failure in cause.failures if failure.relations), *answers])
     label = best_label(failures)
     return replace(cause, label=label, relation=told_relation(run, label, failures))
+
+
+def _with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
+    """Returns the diagnosis of errors with these failures. The title says what they and the smallest case have in common."""
+    cause = diagnosis.cause
+    relation = whole_relation(cause.label, [*failures, *filter(None, [diagnosis.shrunk])])
+    return replace(diagnosis, cause=replace(cause, failures=tuple(failures), relation=relation))
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
@@ -436,9 +444,7 @@ def with_covered(
     cause = diagnosis.cause
     failures = (*cause.failures, *covered)  # its own smallest case stays the first: its stability is known
     if not cause.mismatch:  # the title says whether all have its message
-        return replace(
-            diagnosis, cause=replace(cause, failures=failures, relation=whole_relation(cause.label, failures))
-        ), left
+        return _with_errors(diagnosis, failures), left
     shown = [(cause.relation_of(failure), cause.claims(failure)) for failure in covered if failure.relations]
     explained, wrong = sum(r.explained for r, claimed in shown if claimed), sum(r.wrong for r, _ in shown)
     relation = replace(

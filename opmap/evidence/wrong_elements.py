@@ -51,8 +51,18 @@ def _rows(wrong: WrongOutput) -> Iterator[list[str]]:
     for number, place in enumerate(wrong.wrong[:MOST_WRONG].tolist()):
         at = unravel(place, desc.output.sizes)
         expected, actual = values(desc.output.data_type, [int(wrong.right[place]), int(wrong.wrong_bits[number])])
-        documented = desc.trace(at, tensors).text.partition(" = ")[2]
+        documented = _right_side(desc.trace(at, tensors).text)
         yield [f"{desc.output_label}{list(at)}", documented, expected, actual, _source(wrong, int(wrong.read[number]))]
+
+
+def _right_side(text: str) -> str:
+    """Returns what follows the first ` = ` that is in no brackets: coordinates may have some too."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "[({") - (character in "])}")
+        if not depth and text.startswith(" = ", at):
+            return text[at + 3 :]
+    return ""
 
 
 def _source(wrong: WrongOutput, address: int) -> str:

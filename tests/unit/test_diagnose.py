@@ -547,6 +547,22 @@ class TestCauses:
         assert ([], 17) == (left, len(whole.cause.failures))
         assert "error at run: it is full; some cases have another message" == whole.cause.relation.text
 
+    def test_title_of_the_smallest_error(self):
+        """The title of an error says no more than its smallest case, which was made while asking."""
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
+
+        def message(case):
+            return f"the library has stopped at 7: {'it is late' if case in CASES else 'it is full'}"
+
+        judged = [(case, Record(case=case.id, message=message(case), **fields)) for case in CASES[:9]]
+        run = JudgedRun(judged)
+        (cause,) = causes(run)
+        assert cause.relation.text.endswith("it is late")
+        diagnosis = Diagnosis(cause, Stability("always", ""))
+        told = make_condition_exact(diagnosis, run, lambda case: Record(message=message(case), **fields), [], budget=9)
+        assert "it is full" in told.smallest.record.message
+        assert told.cause.relation.text == "error at run: the library has stopped at 7: it is ..."
+
     @pytest.mark.parametrize(("larger", "causes_left"), [(True, 1), (False, 2)])
     def test_vague_as_one(self, larger, causes_left):
         """Beside a larger cause of which nothing is known, a condition alone is none; that of the larger one stays."""

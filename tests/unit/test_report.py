@@ -29,7 +29,9 @@ from opmap.evidence.report_matrix import by_dimensions, by_level, place
 from opmap.evidence.report_picture import MOST_COLUMNS, MOST_ROWS, picture
 from opmap.evidence.written_bundle import read_bundle
 from opmap.evidence.wrong_elements import comparable_bits, wrong_elements
+from opmap.faults import open_fault
 from opmap.judge.decide import _tensor_record
+from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
 from opmap.tensors import DataType, Tensor, plain
@@ -463,6 +465,18 @@ class TestLargeOutputs:
         record = msgspec.structs.replace(self.record(case, [0] * 12000), Differences=[difference])
 
         assert comparable_bits(case, record) is None and wrong_elements(case, record) is None
+
+
+@pytest.mark.parametrize(
+    "start", ["join/float16/d2.n1.axis1/-/special.f240ac", "scatter/example.1", "gather/example.1"]
+)
+def test_must_be(start):
+    """The column `must be` has the right side of the documented line, although coordinates on its left have a ` = ` too."""
+    case = find_case(start)
+    section = wrong_elements(case, Judge(open_fault("output-zero"))(case).actual)
+    assert section is not None
+    documented = [row[1] for row in section.rows]
+    assert all(text.count("[") == text.count("]") and text for text in documented), documented
 
 
 def test_the_numbers_of_a_case_are_those_of_the_page():
