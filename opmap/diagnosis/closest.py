@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..cases.case import Case
+from ..cases.features import features
 from .asking import Asked
 from .causes import Cause
 from .conditions import Condition, approximate
@@ -48,3 +51,7 @@ class Closest:
             (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
         )
         return cls(condition, (met, all_failing), (wrong, all_passing))
+
+    def wrong_for(self, answers: Sequence[tuple[Case, bool]]) -> int:
+        """Returns the number of the answers, each whether a case fails, for which the condition is wrong."""
+        return sum(self.condition.holds(features(case)) != fails for case, fails in answers)

@@ -65,9 +65,18 @@ class Diagnosis:
         return self.cause.condition is not None and (self.exact or self.asked is None)
 
     def with_closest(self, run: JudgedRun) -> Diagnosis:
-        """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
+        """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases.
+
+        If the only one that fits all answers may fit by chance, another one that is wrong for some answers is told.
+        """
         moves = self.stability is not None and self.stability.kind in (*NOT_ALWAYS, "batched")
-        return self if moves or self.fits else replace(self, closest=Closest.of(self.cause, run, self.asked))
+        if moves or self.fits:
+            return self
+        closest, asked = Closest.of(self.cause, run, self.asked), self.asked
+        if closest is None and asked is not None and asked.by_chance and not asked.contradicting:
+            closest = Closest.of(self.cause, run, replace(asked, contradicting=1))
+            asked = asked if closest is None else replace(asked, contradicting=closest.wrong_for(asked.answers))
+        return replace(self, closest=closest, asked=asked)
 
 
 def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:

@@ -464,6 +464,17 @@ class TestCauses:
         closest = Closest.of(cause, run, Asked(cause.condition, runs=len(answers), contradicting=1, answers=answers))
         assert (len(whole.failed), len(whole.passed)) == (closest.failing[1], closest.passing[1])
 
+    def test_closest_beside_one_by_chance(self):
+        """If the condition that fits all answers may fit by chance, the closest other one is told, with what contradicts it."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        parts = Condition(tuple((Comparison("negative", "==", negative),) for negative in (True, False)))
+        answers = [(case, record.failed) for case, record in self.run("index-clamped-early").judged]
+        asked = Asked(parts, runs=len(answers), by_chance=True, answers=answers)
+        told = Diagnosis(replace(cause, condition=parts), Stability("always", ""), asked).with_closest(run)
+        assert told.closest.condition != parts
+        assert told.asked.contradicting == told.closest.wrong_for(answers) > 0
+
     def test_fed_values_ignored(self):
         """What a variant shows exactly is the title, although the same output fits a fault model."""
         case = CASES[0]
