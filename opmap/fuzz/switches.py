@@ -37,7 +37,7 @@ SWITCHES: dict[str, tuple[str, int]] = {
     "arithmetic": (ALWAYS, 3),
     "idioms": (ALWAYS, 4),
     "shapes": (ALWAYS, 5),
-    "sequences": (ALWAYS, 7),
+    "sequences": (ALWAYS, 4),
     "control": (ALWAYS, 8),
     "empties": (ALWAYS, 6),
     "elsewhere": (ALWAYS, 6),
