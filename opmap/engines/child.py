@@ -35,6 +35,10 @@ _CRASH = re.compile(r"((?:Fatal Python error|Windows fatal exception).*?)(?:Exte
 """The report that Python's faulthandler writes when a process crashes."""
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""What ONNX Runtime writes around a warning to colour it."""
+
+
 class ChildEnded(Exception):
     """Raised if the child process ended."""
 
@@ -172,7 +176,7 @@ class Child:
 
     def stderr_excerpt(self) -> str:
         """Returns the beginning of the crash report in the child's stderr, or else the end of stderr, in one line."""
-        text = " ".join(self._stderr.decode(errors="replace").split())
+        text = " ".join(_COLOUR.sub("", self._stderr.decode(errors="replace")).split())
         crash = _CRASH.search(text)
         return crash[1].strip()[:_EXCERPT] if crash else text[-_EXCERPT:]
 

@@ -60,7 +60,7 @@ TROUBLES = {
     b"hold": lambda: ctypes.PyDLL(None).sleep(1000),  # keeps the interpreter's lock
     b"lose device": lose_device,
     b"long message": raise_long_message,
-    b"say and die": lambda: (print("887a0020", file=sys.stderr, flush=True), os._exit(1)),
+    b"say and die": lambda: (print("\x1b[0;93m887a0020\x1b[m", file=sys.stderr, flush=True), os._exit(1)),
 }
 
 
