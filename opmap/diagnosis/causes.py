@@ -473,7 +473,7 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     first = next(r for r in of_label if r)
     explaining = sum(r is not None and r.or_unknown() is r for r in of_label)
     if kind == PART:
-        return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
+        return part_relation(name, explained, wrong).unknown()  # where it stops is not known: no mechanism
     if kind == "error":
         return replace(first, text=_error_title(label, searched))
     if kind in OF_FORM:

@@ -183,9 +183,25 @@ def diagnoses(
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
             )
-        done.append(diagnosis)
+        if not _is_covered(diagnosis, done, run):
+            done.append(diagnosis)
         advance()
     return [diagnosis.with_closest(run) for diagnosis in vague_as_one(run, done)]
+
+
+def _is_covered(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
+    """Puts a cause that lost its relation into one of `done` that has none, and whose exact condition holds for it.
+
+    Returns whether there is one.
+    """
+    if not diagnosis.cause.relation.vague:
+        return False
+    for at, larger in enumerate(done):
+        whole, left = with_covered(larger, [diagnosis], run) if larger.cause.relation.vague else (larger, [diagnosis])
+        if not left:
+            done[at] = whole
+            return True
+    return False
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
@@ -303,13 +319,20 @@ class Asking:
         arrays = CaseArrays(case)
         return not np.array_equal(self.fault.bits(arrays), arrays.right)
 
+    def is_silent(self, case: Case) -> bool:
+        """Returns whether the pass of a case says nothing: elements that become zero hardly show where most are."""
+        right = (
+            CaseArrays(case).right if self.fault is None and self.cause.relation.kind in ("zero", "missing") else None
+        )
+        return right is not None and 2 * int(np.count_nonzero(right)) < len(right)
+
     def __call__(self, case: Case) -> bool | None:
         """Returns whether the case fails; None if it cannot be told, or fails because of a rival."""
         if not self.changes(case):
             return None
         record = self.judge(case)
         if record.good:
-            return False if record.verdict == Verdict.PASS else None
+            return False if record.verdict == Verdict.PASS and not self.is_silent(case) else None
         if not self.cause.is_like(record):
             return None
         search = cache(partial(failure_of, case, record))
@@ -368,7 +391,7 @@ def make_condition_exact(
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
     failing = [failure.case for failure in cause.failures]
-    passing = [case for case in run.passed if ask.changes(case)]
+    passing = [case for case in run.passed if ask.changes(case) and not ask.is_silent(case)]
     others = (failure for rival in ask.rivals for failure in rival.cause.failures)
     passing += [failure.case for failure in others if ask.is_apart(failure.case) and not cause.claims(failure)]
     asked = make_exact(

@@ -312,13 +312,13 @@ def _missing(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def some_missing(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the relation by which at least half of the wrong elements, but not all, were not written.
+    """Gives the relation by which the wrong elements were not written, wherever they are: all of them, or at least half.
 
-    Not if the input has an element with such bits: then they may come from there.
+    Not some of them if the input has an element with such bits: then they may come from there.
     """
     for _, words, bits in _fills(wrong):
-        count = int((wrong.wrong_bits == bits).sum())
-        if count * 2 >= len(wrong.wrong) > count > 1 and wrong.tells() and not (wrong.data == bits).any():
+        count, of = int((wrong.wrong_bits == bits).sum()), len(wrong.wrong)
+        if wrong.tells() and (count == of or (count * 2 >= of and count > 1 and not (wrong.data == bits).any())):
             yield wrong.relation("missing", f"some elements are {words}", count)
 
 

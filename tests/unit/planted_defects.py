@@ -613,7 +613,7 @@ class pad_by_zero(Defect):
     titles = r"\bzero\b"
 
     def Pad(self, data, pads, value, mode=b"constant"):
-        return super().Pad(data, pads, value * 0, mode)
+        return super().Pad(data, pads, np.zeros_like(value), mode)
 
 
 class concat_second_first(Defect):

@@ -31,6 +31,9 @@ NAMED = (
 )
 """The defects of which everything is told, and true."""
 
+ONE = ("pad_by_zero",)
+"""The defects of one operator whose few failures are one cause with a relation in `validate` too."""
+
 
 def test_without_a_defect():
     """A right backend passes every case of `smoke`, also one with indices that INT64 does not hold."""
@@ -59,6 +62,7 @@ def test_few_failures(name):
         run = JudgedRun(session.judged, session.calls)
         causes = [diagnosis.cause for diagnosis in quick_diagnoses(run, session.fresh, most=5)]
     assert len(run.failed) == sum(len(cause.failures) for cause in causes) > 0
+    assert name not in ONE or [False] == [cause.relation.vague for cause in causes]
     for cause in causes:
         assert cause.relation.vague or re.search(OF_ONE_OPERATOR[name].titles, cause.relation.text), cause.relation
 

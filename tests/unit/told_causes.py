@@ -6,8 +6,8 @@ random cases, and of cases near failing ones. What a failure needs (nothing, ear
 
 from __future__ import annotations
 
+import os
 import re
-import time
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
@@ -68,7 +68,10 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """What `validate` and `diagnose` tell of a defect. `quick` is how many causes `validate` tells."""
+    """What `validate` and `diagnose` tell of a defect. `quick` is how many causes `validate` tells.
+
+    `seconds` are those of the processors: other work on the machine does not count.
+    """
 
     name: str
     quick: int
@@ -98,23 +101,28 @@ def bugs(name: str) -> tuple[type[Defect], ...]:
     return kind.kinds if issubclass(kind, Both) else (kind,)
 
 
+def processor_seconds() -> float:
+    """Returns the seconds that this process and its ended child processes have used the processors."""
+    return sum(os.times()[:4])
+
+
 def judged(name: str, tier: str = "smoke") -> Told:
     """Runs `validate` and `diagnose` on a backend, and returns what they tell. A backend that crashes runs in a worker."""
     in_process = not any(bug.titles == "crash" for bug in bugs(name))
     options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process}
-    start = time.perf_counter()
+    start = processor_seconds()
     with Session(SessionOptions.read(options)) as session:
         session.judge_all()
         run, judge = JudgedRun(session.judged, session.calls), session.open()
-        between = time.perf_counter()
+        between = processor_seconds()
         quick = quick_diagnoses(run, session.fresh, most=MOST_CHECKED)
-        between -= time.perf_counter()
+        between -= processor_seconds()
         try:
             found = diagnoses(run, judge, session.fresh, budget=500)
         except Exception as error:  # the table goes on with the next defect
-            return Told(name, len(quick), [], time.perf_counter() - start, repr(error)[:200])
+            return Told(name, len(quick), [], processor_seconds() - start, repr(error)[:200])
         groups = [cause_group(diagnosis, session.again) for diagnosis in found]
-        seconds = time.perf_counter() - start + between
+        seconds = processor_seconds() - start + between
         causes = [checked(name, group, run) for group in groups]
     counted = {id for group in groups for id in group.ids}
     error = "" if len(counted) == len(run.failed) else f"{len(counted)} of {len(run.failed)} failed cases have a cause"
