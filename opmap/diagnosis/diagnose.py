@@ -183,13 +183,13 @@ def diagnoses(
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
             )
-        if not _is_covered(diagnosis, done, run):
+        if not is_covered(diagnosis, done, run):
             done.append(diagnosis)
         advance()
     return [diagnosis.with_closest(run) for diagnosis in vague_as_one(run, done)]
 
 
-def _is_covered(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
+def is_covered(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
     """Puts a cause that lost its relation into one of `done` that has none, and whose exact condition holds for it.
 
     Returns whether there is one.

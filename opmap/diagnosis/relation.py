@@ -95,7 +95,8 @@ class Relation:
         """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it is."""
         if self.vague:
             return self
-        how = "too few cases show it to be sure" if self.explained == self.wrong else "the closest is"
+        whole = self.explained == self.wrong and not self.part
+        how = "too few cases show it to be sure" if whole else "the closest is"
         close = self.explained * 2 >= self.wrong > 0
         remark = f"{how}: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
         return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)

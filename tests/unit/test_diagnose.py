@@ -21,6 +21,7 @@ from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import (
     Asking,
     diagnoses,
+    is_covered,
     make_condition_exact,
     quick_diagnoses,
     settled,
@@ -29,7 +30,7 @@ from opmap.diagnosis.diagnose import (
 from opmap.diagnosis.diagnosis import Diagnosis, unknown_as_one, vague_as_one
 from opmap.diagnosis.failures import case_size, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.relation import Relation
+from opmap.diagnosis.relation import PART, Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.errors import without_stack
@@ -312,6 +313,14 @@ class TestCauses:
         assert any(r.failed and r.actual.Bits is None for _, r in run.judged)
         (cause,) = causes(run)
         assert cause.relation.fault == "index-clamped-early"
+
+    def test_wider_fault(self):
+        """The wrong elements of a fault that would change others too are no relation of a cause: that names no mechanism."""
+        (cause,) = causes(self.run("index-clamped-early", CASES[::4]))
+        relation = whole_relation((PART, "index-clamped-early"), cause.failures)
+        assert (True, 0) == (relation.vague, relation.explained)
+        told = "the closest is: the wrong elements are those of the fault index-clamped-early, which would change others too"
+        assert relation.remark.startswith(told)
 
     def test_errors(self, monkeypatch):
         """Failures without an output are grouped by verdict and message."""
@@ -668,6 +677,29 @@ class TestCauses:
         assert {(2, 3): False, (3, 2): True, (2, 4): True} == says
         relation.kind = "address"  # what it changes does not come from the output
         assert asking.changes(case)
+
+    def test_mostly_zero(self):
+        """A pass of a case whose output is mostly zero says nothing of a cause by which elements become zero."""
+        relation = SimpleNamespace(kind="missing", rule=None)
+        desc = OPERATORS["DIAGONAL_MATRIX"].descriptor
+        asking = Asking(SimpleNamespace(failures=(), relation=relation), [], Judge(open_fault("none"), brief=True))
+        diagonal = next(case for case in SMOKE if isinstance(case.desc, desc) and case.desc.output.sizes[-1] > 3)
+        assert (None, False) == (asking(diagonal), asking(CASES[0]))
+        relation.kind = "address"
+        assert asking(diagonal) is False
+
+    @pytest.mark.parametrize(("exact", "left"), [(True, 0), (False, 1)])
+    def test_covered_without_a_relation(self, exact, left):
+        """A cause that lost its relation is part of one that has none either, and whose exact condition holds for it."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        unknown = replace(cause, relation=cause.relation.unknown(), condition=Condition(((),)))
+        larger, smaller = (replace(unknown, failures=part) for part in (cause.failures[2:], cause.failures[:2]))
+        asked = Asked(Condition(((),)), contradicting=not exact)
+        done, always = [Diagnosis(larger, Stability("always", ""), asked)], Stability("always", "")
+        assert exact is is_covered(Diagnosis(smaller, always), done, run)
+        assert len(cause.failures) - 2 * left == len(done[0].cause.failures)
+        assert not is_covered(Diagnosis(replace(smaller, relation=cause.relation), always), done, run)
 
     def test_unstable(self):
         """Failures that do not come back are one cause, without a condition."""

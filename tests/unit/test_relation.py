@@ -83,6 +83,13 @@ class TestPlanted:
             assert (kind, 40 + noise) == (relation.kind, relation.wrong)
             assert "some elements are zero" in (relation.remark or relation.text)
 
+    def test_missing_label(self):
+        """Lost elements have one label wherever they are, beside the one that says where."""
+        case = made("GATHER")
+        for part in (slice(-1, None), slice(60, None), slice(0, 120, 7)):
+            told = relations(case, changed(right_of(case), part=part, to=0).tolist())
+            assert ("missing", "some elements are zero") in {label for relation in told for label in relation.labels}
+
     @pytest.mark.parametrize(
         ("distance", "text", "unrelated"),
         [(60, "rotated by 12 rows", []), (1, "shifted by 1", [0, 18, 78])],
