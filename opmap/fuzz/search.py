@@ -360,11 +360,7 @@ class Search:
         for other in progress.finds:
             if not other.failure.same(find.failure):
                 continue
-            is_alike = alike(other.features, find.features)  # what only one of the two has is there by chance
-            is_alike = is_alike or (other.odd == find.odd and same_steps(other.plan, find.plan))
-            is_alike = is_alike or (
-                find.kind != "silent" and (find.unshrunk or other.unshrunk) and shared(other.features, find.features)
-            )
+            is_alike = _are_alike(other, find)
             if is_alike and other.unshrunk and not find.unshrunk:  # the same in fewer steps
                 progress.duplicates += 1
                 name = other.id
@@ -387,10 +383,13 @@ class Search:
         self.progress.finds[:] = [other for other in self.progress.finds if other.id != find.id]
 
     def _remove_covered(self, find: Find) -> None:
-        """Removes the other finds of the same failure that need all that this one needs, and more."""
-        finds = self.progress.finds
+        """Removes the other finds of the same failure that need all that this one needs, and more, or nearly the same."""
         covered = [
-            f for f in finds if f.id != find.id and f.failure.same(find.failure) and covers(find.features, f.features)
+            other
+            for other in self.progress.finds
+            if other.id != find.id
+            and other.failure.same(find.failure)
+            and (covers(find.features, other.features) or _are_alike(find, other))
         ]
         for other in covered:
             self._remove(other)
@@ -478,6 +477,15 @@ ROUNDS = 4
 def _alone() -> list[tuple[Piece, DataType]]:
     """Returns what `--idioms` runs."""
     return [(piece, data_type) for piece in pieces() for data_type in piece.data_types]
+
+
+def _are_alike(one: Find, other: Find) -> bool:
+    """Returns whether two finds with the same failure are one: what only one of them has is there by chance."""
+    return (
+        alike(one.features, other.features)
+        or (one.odd == other.odd and same_steps(one.plan, other.plan))
+        or (one.kind != "silent" and (one.unshrunk or other.unshrunk) and shared(one.features, other.features))
+    )
 
 
 def _allowed(reduction: Reduction[Plan]) -> Reduction[Plan]:

@@ -6,7 +6,7 @@ allowed: they do not fail. What a node made that is left out becomes an input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations, groupby, islice
 from typing import TypeVar
 
@@ -15,10 +15,23 @@ import msgspec
 from ..diagnosis.shrink import without_some
 from ..engines.steps import Setup
 from .graphs import Dims, Graph, Node, Source, infer
-from .plan import AnyAction, Binding, Clearing, Opening, Overlapping, Plan, Putting, Running, SeededInputs, Updating
+from .plan import (
+    AnyAction,
+    Binding,
+    Clearing,
+    Getting,
+    Opening,
+    Overlapping,
+    Plan,
+    Putting,
+    Running,
+    SeededInputs,
+    Updating,
+)
 from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_read
 
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 MOST_CHOICES = 400
 """How many plans of one to three actions are tried, at most."""
@@ -72,7 +85,7 @@ def smaller_graphs(plan: Plan) -> Iterator[Plan]:
     """Gives plans that have one node, line or output less, or a plainer or smaller graph."""
     for number, graph in enumerate(plan.graphs):
         for smaller in _smaller(graph):
-            yield msgspec.structs.replace(plan, graphs=(*plan.graphs[:number], smaller, *plan.graphs[number + 1 :]))
+            yield _without_gone(_with(plan, graphs=(*plan.graphs[:number], smaller, *plan.graphs[number + 1 :])))
 
 
 def plainer_actions(plan: Plan) -> Iterator[Plan]:
@@ -91,6 +104,35 @@ def _used(plan: Plan) -> Plan:
         _with(a, graph=used.index(a.graph)) if isinstance(a, (Opening, Putting, Updating)) else a for a in actions
     ]
     return Plan(graphs=tuple(plan.graphs[number] for number in used), actions=tuple(renumbered))
+
+
+def _without_gone(plan: Plan) -> Plan:
+    """Returns a plan whose actions name only what its graphs still have: no inputs and outputs that a smaller graph lacks."""
+    inputs = {source.name for graph in plan.graphs for source in graph.sources}
+    outputs = {name for graph in plan.graphs for name in graph.outputs}
+    gone = {a.value for a in plan.actions if isinstance(a, (Putting, Updating)) and a.name not in inputs | outputs}
+    left = (a for a in plan.actions if not (isinstance(a, (Putting, Updating, Getting)) and a.value in gone))
+    return _with(plan, actions=tuple(_naming(action, inputs, outputs) for action in left))
+
+
+def _naming(action: AnyAction, inputs: Collection[str], outputs: Collection[str]) -> AnyAction:
+    """Returns an action that names no other inputs and outputs."""
+
+    def kept(names: Mapping[str, T], there: Collection[str]) -> dict[str, T]:
+        return {name: value for name, value in names.items() if name in there}
+
+    if isinstance(action, Overlapping):
+        return _with(action, runs=tuple(_naming(run, inputs, outputs) for run in action.runs))
+    if isinstance(action, (Running, Binding, Putting, Updating)):
+        round = action.round
+        fed = tuple(name for name in round.fed if name in inputs)
+        action = _with(action, round=_with(round, sizes=kept(round.sizes, inputs), fed=fed))
+    if isinstance(action, Running):
+        wanted = tuple(name for name in action.outputs or () if name in outputs) or None
+        return _with(action, values=kept(action.values, inputs), outputs=wanted, keep=kept(action.keep, outputs))
+    if isinstance(action, Binding):
+        return _with(action, values=kept(action.values, inputs), outputs=kept(action.outputs, outputs))
+    return action
 
 
 def _with(struct: S, **fields: object) -> S:

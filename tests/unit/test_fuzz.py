@@ -344,6 +344,32 @@ class TestSmaller:
         assert [("Concat", 1)] == [(node.op, len(node.inputs)) for node in graph.nodes]
         assert (frozenset(),) == needed(plan)
 
+    def test_what_bindings_name(self):
+        """A node that is left out takes with it what the actions say of its inputs and outputs."""
+        sources = tuple(Source(name=name, data_type="FLOAT32", sizes=(2,), dims="symbolic") for name in "xz")
+        nodes = tuple(Node(op="Identity", inputs=(i,), outputs=(o,)) for i, o in (("x", "y"), ("z", "w")))
+        round = SeededInputs(sizes={"x": (3,), "z": (3,)})
+        names = [("vx", "x"), ("vz", "z"), ("vy", "y"), ("vw", "w")]
+        before = Plan(
+            graphs=(Graph(sources=sources, nodes=nodes, outputs=("y", "w")),),
+            actions=(
+                Opening(session="s"),
+                *(Putting(value=value, name=name, round=round) for value, name in names),
+                Binding(session="s", round=round, values={"x": "vx", "z": "vz"}, outputs={"y": "vy", "w": "vw"}),
+                RunningBound(session="s"),
+                Getting(value="vw"),
+            ),
+        )
+
+        def fails(plan):
+            return any(isinstance(a, Binding) and "x" in a.values and "y" in a.outputs for a in plan.actions)
+
+        for smaller in smaller_graphs(before):
+            if fails(smaller) and len(smaller.graphs[0].nodes) == 1:
+                steps = planned(smaller)
+                break
+        assert ["Open", "Put", "Put", "Bind", "RunBound"] == [type(each.step).__name__ for each in steps]
+
     def test_a_pair_of_lines(self):
         """The lines that a failure does not need are left out; what they made is an input."""
 

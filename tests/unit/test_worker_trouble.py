@@ -98,7 +98,7 @@ class TestTrouble:
 
     def test_lost_device_in_stderr(self, worker):
         """A crash is a lost device if the child's stderr contains one of the HRESULTs."""
-        with pytest.raises(DeviceLost, match="887a0020$"):  # without the colour that it is printed in
+        with pytest.raises(DeviceLost, match=r"887a0020$"):  # without the colour that it is printed in
             worker.run_once(b"say and die", {})
 
     @posix
