@@ -196,6 +196,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
     ]
     dropped_bound = name in drops and before_drop and before_drop[-1]
     other_drops = {at for dropped, at in drops.items() if dropped in others}
+    defaults = {source.name for source in plan.graphs[session.graph].sources if source.kind == "default"}
     places = {place for binding in bindings for place in binding.outputs.values()}
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
     put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
@@ -207,7 +208,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
         "newer-dropped": any(at > opened for at in other_drops),
         "older-dropped": any(at < opened for at in other_drops),
         "dropped-bound": dropped_bound,
-        "fed": any(call.round.fed for call in calls),
+        "fed": any(call.round.fed or defaults & call.values.keys() for call in calls),
         "subset": any(run.outputs is not None for run in runs),
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),

@@ -225,6 +225,20 @@ class TestState:
 class TestFeatures:
     """When a plan, or another find, has what a find needs."""
 
+    def test_fed(self):
+        """A default is fed with an array, or with a value that is bound or run on."""
+        source = Source(name="x", data_type="FLOAT32", sizes=(2,), kind="default")
+        graph = msgspec.structs.replace(TestState.GRAPH, sources=(source,))
+        value = Putting(value="v", name="x", round=SeededInputs(fed=("x",)))
+        for fed, *actions in (
+            (False, Running(session="s")),
+            (True, Running(session="s", round=SeededInputs(fed=("x",)))),
+            (True, value, Running(session="s", method="values", values={"x": "v"})),
+            (True, value, Binding(session="s", values={"x": "v"}, outputs={"y": "cpu"}), RunningBound(session="s")),
+        ):
+            (session,) = features(Plan(graphs=(graph,), actions=(Opening(session="s"), *actions)))
+            assert fed == ("fed" in session)
+
     @pytest.mark.parametrize(
         ("find", "plan", "expected"),
         [
