@@ -104,10 +104,8 @@ def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> F
             return None
         rises = [after - before for before, after in pairwise(held)]
         if min(rises) >= RISE:
-            text = (
-                f"memory grows by {mean(rises) / times / 1024:.1f} KiB {signature} ({WINDOWS} times {times} of them: "
-            )
-            text += f"{', '.join(f'{rise / 1024:.0f}' for rise in rises)} KiB)"
+            each = ", ".join(f"{rise / 1024:.0f}" for rise in rises)
+            text = f"memory grows by {mean(rises) / times / 1024:.1f} KiB {signature} (after each {times}: {each} KiB)"
             return Failure(kind="growth", text=text, signature=signature, at=len(plan.actions) - 1)
     return None
 

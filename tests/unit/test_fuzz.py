@@ -288,10 +288,8 @@ class TestGrowth:
 
     def test_amount(self):
         """The text says how much each repetition adds."""
-        assert (
-            "memory grows by 16.0 KiB with each repetition (4 times 20 of them"
-            in growth_of(self.PLAN, Growing(Run, 16)).text
-        )
+        text = "memory grows by 16.0 KiB with each repetition (after each 20: 320, 320, 320, 320 KiB)"
+        assert text == growth_of(self.PLAN, Growing(Run, 16)).text
 
     def test_up_and_down(self):
         """Memory that an allocator gives back now and then does not grow."""
