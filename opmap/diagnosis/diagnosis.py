@@ -83,9 +83,9 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
 
     Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST failures, of
-    the run and of the questions, is none: a few outputs fit more than one; but one of OF_FORM stays. So is one without a
-    condition that failures without a relation refute. Beside a larger cause without both, a condition alone is none: its
-    cases cannot be told from those of the other.
+    the run and of questions with one condition, is none: a few outputs fit more than one; but one of OF_FORM stays. So is one
+    without a condition that failures without a relation refute. Beside a larger cause without both, a condition alone is
+    none: its cases cannot be told from those of the other.
     """
     ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
     wrong = [diagnosis for diagnosis in ordered if diagnosis.cause.mismatch]
@@ -95,7 +95,8 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     def is_vague(diagnosis: Diagnosis) -> bool:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = diagnosis.fits and not (vague and cause.relation.vague)
-        shown = len(cause.failures) + (diagnosis.asked.failing if diagnosis.asked else 0)
+        asked = diagnosis.asked
+        shown = len(cause.failures) + (asked.failing if asked and not asked.contradicting else 0)
         few = shown < FEWEST and diagnosis is not largest and cause.relation.kind not in OF_FORM
         return (
             checked and cause.mismatch and not known and (few or cause.relation.vague or cause.is_refuted_by(unrelated))

@@ -446,10 +446,11 @@ class TestCauses:
             assert "it is full" == dict(view.lines)["there"]
 
     @pytest.mark.parametrize(
-        ("failing", "kind", "known"), [(0, "fault", False), (20, "fault", True), (0, "type", True)]
+        ("failing", "contradicting", "kind", "known"),
+        [(0, 0, "fault", False), (20, 0, "fault", True), (20, 3, "fault", False), (0, 0, "type", True)],
     )
-    def test_few_failures(self, failing, kind, known):
-        """A relation of few failures of the run is told if enough cases that were asked show it; or if one is enough."""
+    def test_few_failures(self, failing, contradicting, kind, known):
+        """A relation of few failures of the run is told if enough answers show it, and none contradicts; or if one is enough."""
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
@@ -459,7 +460,7 @@ class TestCauses:
             run,
             [
                 Diagnosis(unknown, always),
-                Diagnosis(few, always, Asked(condition, runs=failing, failing=failing, checked=False)),
+                Diagnosis(few, always, Asked(condition, failing, failing, contradicting=contradicting, checked=False)),
             ],
         )
         assert known is any(not diagnosis.cause.relation.vague for diagnosis in told)
