@@ -49,6 +49,7 @@ def entry(find: Find, path: str | None) -> dict[str, object]:
         "text": find.text,
         "oracle": find.oracle,
         "odd": find.odd,
+        "made_by": find.made_by,
         "seconds": find.seconds,
         "variant": variant(find),
         "steps": steps_of(find),

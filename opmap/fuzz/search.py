@@ -28,6 +28,7 @@ from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
 from .graphs import Graph, Node, Source
+from .handed_over import Maker, maker
 from .judging import Failure, Kind, Lost, growth_of, odd_one, perform_plan, without_stack
 from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
@@ -75,6 +76,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     - `stable`: whether the shrunk plan fails in a fresh process.
     - `unshrunk`: whether the time was over before it was shrunk to the end.
     - `oracle`: what gave the expected values. `odd`: which of three answers is the odd one out, if that was asked.
+    - `made_by`: if the fused graph is it, who made the wrong values: the EP, whose graph is wrong, or DirectML.
     - `model`, `feeds`: of a crash of the control, the model and its inputs: type, sizes, and bytes.
     - `seconds`: when it was found.
     """
@@ -90,6 +92,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     unshrunk: bool = False
     oracle: Literal["pseudocode", "three answers"] = "pseudocode"
     odd: str = ""
+    made_by: Maker = ""
     model: bytes = b""
     feeds: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
     seconds: float = 0.0
@@ -332,7 +335,9 @@ class Search:
             last = self._fails(smallest, failure)
         plan = smallest
         shown = last or failure
-        odd = odd_one(plan, self._performer, self.limit) if self.three and shown.kind == "silent" else ""
+        asked = self.three and shown.kind == "silent"
+        odd = odd_one(plan, self._performer, self.limit) if asked else ""
+        made_by = maker(plan, self._performer, self.limit) if asked else ""
         shrunk = msgspec.structs.replace(
             find,
             plan=plan,
@@ -343,6 +348,7 @@ class Search:
             unshrunk=budgets[-1].spent,
             oracle="three answers" if any(graph.computes for graph in plan.graphs) else "pseudocode",
             odd=odd,
+            made_by=made_by,
         )
         if self._fails_beside(plan, shown):
             self.progress.both += 1

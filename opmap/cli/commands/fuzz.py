@@ -193,6 +193,9 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
             print_line(f"  {line}")
         if find.odd:
             print_line(f"  three answers, the odd one out: {find.odd}")
+        if find.made_by:
+            graph = "right" if find.made_by == "DirectML" else "wrong"
+            print_line(f"  the graph that the EP hands to DirectML is {graph}: {find.made_by} makes the wrong values")
         if not find.stable:
             print_line("  it does not fail each time")
         if find.unshrunk:
