@@ -112,9 +112,9 @@ class Relation:
         if self.part:
             return ((PART, self.part),)
         named = tuple(("fault", name) for name in (self.fault, *self.ties) if name)
-        if self.kind == STALE:
-            return (*named, (STALE, ""))
-        return named or ((self.kind, "" if self.kind in OF_FORM else self.text),)
+        if self.kind in (STALE, *OF_FORM):
+            return (*named, (self.kind, ""))
+        return named or ((self.kind, self.text),)
 
 
 def without_numbers(label: Label) -> Label:

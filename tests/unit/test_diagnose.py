@@ -423,6 +423,8 @@ class TestCauses:
             (cause,) = causes(JudgedRun(judged))
             assert cause.relation.text.endswith(title)
             assert not cause.relation.vague
+        relation = Relation("type", "the output must be INT32, got INT64", "result-other-type")
+        assert ("type", "") in relation.labels  # beside the fault, which gives this type for some types only
 
     @pytest.mark.parametrize(("explained", "how"), [(30, "too few cases show it to be sure"), (29, "the closest is")])
     def test_unknown(self, explained, how):
