@@ -76,16 +76,21 @@ class NewCases:
             return None
         return self._valued(desc, case)
 
-    def fresh(self, case: Case, operator: str | None = None) -> Case | None:
-        """Returns a random case of this operator, or mostly that of `case`. It has some of the types of `case`."""
+    def fresh(self, case: Case, operator: str | None = None, data_type: DataType | None = None) -> Case | None:
+        """Returns a random case of this operator, or mostly that of `case`, and of this data type, or some of the types of `case`.
+
+        Returns None if the operator does not have the data type.
+        """
         like = case.desc
         operator = operator or (like.operator if self._below(3) else pick(self.source, tuple(OPERATORS)))
         low, high = dimension_counts(operator)
-        count = like.output.dimension_count
+        count, types = like.output.dimension_count, data_types(operator)
+        if data_type and data_type not in types:
+            return None
         return self._any(
             case,
             operator,
-            self._kept(data_types(operator), like.output.data_type),
+            [data_type] if data_type else self._kept(types, like.output.data_type),
             self._kept(index_types(operator), *(like.tensors[n].data_type for n in like.index_tensors())),
             (count, count) if low <= count <= high and self._below(2) else (low, high),
         )

@@ -10,9 +10,10 @@ from functools import cache
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
 from ..cases.features import Features, features
-from ..cases.random_cases import drawn_case
+from ..cases.random_cases import data_types, drawn_case
 from ..operators import OPERATORS
 from ..operators.random_source import pick
+from ..tensors import DIRECTML_TYPES, DataType
 from .conditions import Condition
 from .evidence import KEPT, Evidence
 from .regions import Facet, Region, broken_alone, facets, regions_of
@@ -26,11 +27,14 @@ MOST_TRIES = 5000
 GAP_TRIES = 400
 """The most new cases that are made for a gap between two values."""
 
-OPERATOR_TRIES = 60
-"""The most new cases that are made for one question about another operator."""
+WORD_TRIES = 60
+"""The most new cases that are made for one question about another operator or data type."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
+
+_EXCLUDED = {"operator": tuple(OPERATORS), "data_type": tuple(data_type.name for data_type in DIRECTML_TYPES)}
+"""The features of which each value that a condition excludes is asked, and their values."""
 
 _WORDS = ("operator", "data_type", "index_type", "index_path")
 """The features of which another value than the only one is sought on purpose."""
@@ -71,15 +75,15 @@ class Questions:
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask.
 
-        First come cases between the last passing and the first failing value of a comparison, then operators that the condition
-        excludes and of which no case was asked, then all others.
+        First come cases between the last passing and the first failing value of a comparison, then operators and data types that the
+        condition excludes and of which no case was asked, then all others.
         """
         for name, low, high, gap in self._gaps():
             question = self._between(name, low, high, gap)
             if question is not None:
                 return question
             self.given_up.add(gap)
-        return self._of_other_operator() or self._most_new()
+        return self._of_other_word() or self._most_new()
 
     def _facets(self, case_features: Features) -> frozenset[Facet]:
         return frozenset(facets(case_features, self.marks, self.features))
@@ -121,30 +125,45 @@ class Questions:
                     break
         return best
 
-    def _of_other_operator(self) -> Question | None:
-        """Returns a witness that breaks a comparison of operators alone, of an operator of which few such cases are known."""
+    def _of_other_word(self) -> Question | None:
+        """Returns a witness that breaks a comparison of operators, or of data types, alone, of one of which few such cases are known."""
         evidence = self.evidence
         for comparison, region in broken_alone(self.condition):
-            if comparison.feature != "operator":
-                continue
+            feature = comparison.feature
             known = Counter(
-                given["operator"] for given in (*evidence.passes, *evidence.failures) if region.holds(given)
+                given.get(feature) for given in (*evidence.passes, *evidence.failures) if region.holds(given)
             )
-            needed = {c.feature for c in region.required}
-            for name in OPERATORS:
-                own = Region((*region.required, Comparison("operator", "==", name)))
-                enough = max(known[name], self.asked[own]) >= KEPT
-                if enough or comparison.holds({"operator": name}) or own in self.given_up or not needed <= _names(name):
+            for word in _EXCLUDED.get(feature, ()):
+                own = Region((*region.required, Comparison(feature, "==", word)))
+                if (
+                    comparison.holds({feature: word})
+                    or max(known[word], self.asked[own]) >= KEPT
+                    or own in self.given_up
+                ):
                     continue
                 self.asked[own] += 1
-                for _ in range(OPERATOR_TRIES):
-                    case = self.new.fresh(pick(self.new.source, evidence.seeds), name)
+                for _ in range(WORD_TRIES if self._is_possible(feature, word, region) else 0):
+                    case = self._new_with(feature, word)
                     if case is None or case.id in evidence.ids or not evidence.shows(case):
                         continue
                     if own.holds(given := features(case)) and evidence.is_witness(case, given):
                         return case, given
                 self.given_up.add(own)
         return None
+
+    def _is_possible(self, feature: str, word: str, region: Region) -> bool:
+        """Returns whether there are cases of a region with this operator, or with this data type in an operator of the failures."""
+        if feature == "operator":
+            return {c.feature for c in region.required} <= _names(word)
+        return any(
+            DataType[word] in data_types(operator) for operator in {s.desc.operator for s in self.evidence.seeds}
+        )
+
+    def _new_with(self, feature: str, word: str) -> Case | None:
+        seed = pick(self.new.source, self.evidence.seeds)
+        if feature == "operator":
+            return self.new.fresh(seed, word)
+        return self.new.fresh(seed, seed.desc.operator, DataType[word])
 
     def _most_new(self) -> Question | None:
         """Returns the case that shows the most new facets of its region; None if no region has new ones."""

@@ -54,10 +54,14 @@ _SETUP = {
 def features(plan: Plan) -> Features:
     """Returns the features of each session of a plan; of a part between Clearings that has no session, one set."""
     found: list[frozenset[str]] = []
-    for cleared, actions in groupby(plan.actions, lambda action: isinstance(action, Clearing)):
-        part = Plan(graphs=plan.graphs, actions=() if cleared else tuple(actions))
+    parts = [(cleared, tuple(some)) for cleared, some in groupby(plan.actions, lambda a: isinstance(a, Clearing))]
+    for number, (cleared, actions) in enumerate(parts, 1):
+        part = Plan(graphs=plan.graphs, actions=() if cleared else actions)
         sessions = [action for action in part.actions if isinstance(action, Opening)]
-        found += [frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(part, s)) for s in sessions]
+        released = number < len(parts)
+        found += [
+            frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(part, s, released)) for s in sessions
+        ]
         if part.actions and not sessions:
             found.append(frozenset({"values"} | _of_values(part)))
     return tuple(found)
@@ -180,8 +184,11 @@ def _of_setup(action: Opening) -> set[str]:
     return _those(conditions) | {_SETUP[key] for key in setup.config if key in _SETUP}
 
 
-def _of_use(plan: Plan, session: Opening) -> set[str]:
-    """Returns the features of the actions on a session, and of those on other sessions before it is used."""
+def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
+    """Returns the features of the actions on a session, and of those on other sessions before it is used.
+
+    `released` is whether a Clearing comes after them.
+    """
     name, opened = session.session, plan.actions.index(session)
     others = {a.session: at for at, a in enumerate(plan.actions) if isinstance(a, Opening) and a.session != name}
     drops = {a.name: at for at, a in enumerate(plan.actions) if isinstance(a, Dropping)}
@@ -194,7 +201,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
         for a in plan.actions[: drops.get(name)]
         if isinstance(a, (Binding, RunningBound)) and a.session == name
     ]
-    dropped_bound = name in drops and before_drop and before_drop[-1]
+    dropped_bound = (released or name in drops) and before_drop and before_drop[-1]
     other_drops = {at for dropped, at in drops.items() if dropped in others}
     defaults = {source.name for source in plan.graphs[session.graph].sources if source.kind == "default"}
     places = {place for binding in bindings for place in binding.outputs.values()}

@@ -88,8 +88,10 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
 def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> Failure | None:
     """Repeats a plan that is right, then its runs alone, and measures the memory of the process. Returns its growth, if it grows.
 
-    Raises Invalid if the plan is not allowed.
+    A plan with a profile, which keeps each event, is not repeated. Raises Invalid if the plan is not allowed.
     """
+    if any(isinstance(action, Opening) and action.setup.profile for action in plan.actions):
+        return None
     for signature, first, again, times in repetitions(plan):
         try:
             for step in first:

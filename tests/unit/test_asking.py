@@ -11,13 +11,14 @@ from planted_conditions import BACKENDS, PLANTED, agreement, records, tier
 from opmap.cases.catalogue import generated
 from opmap.cases.comparisons import Comparison
 from opmap.cases.features import features
-from opmap.cases.random_cases import drawn_case
+from opmap.cases.random_cases import data_types, drawn_case
 from opmap.diagnosis.asking import FEWEST_KNOWN, MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.evidence import KEPT, Evidence
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.diagnosis.questions import Questions
 from opmap.operators import OPERATORS
+from opmap.tensors import DIRECTML_TYPES
 
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""
@@ -140,6 +141,25 @@ class TestMakeExact:
             questions.count(given)
             met[given["operator"]] += given.get("index_count", 0) >= 2
         others = {name for name in OPERATORS if drawn_case(name, 0).desc.index_bounds} - {"GATHER"}
+        assert {name for name in others if met[name] < KEPT} == set() < others
+
+    def test_other_data_types(self):
+        """Before a condition excludes a data type, cases of it are asked, also if the run has none."""
+        one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
+        condition = Condition(((Comparison("operator", "==", "GATHER"), Comparison("data_type", "==", "INT16")),))
+        failing = [case for case in one if condition.holds(features(case))]
+        passing = [case for case in one if features(case)["data_type"] == "FLOAT32"]
+        evidence, met = Evidence(lambda case: False, failing, passing, 500, 0), Counter()
+        questions = Questions(condition, evidence, set())
+        for _ in range(KEPT * (len(OPERATORS) + len(DIRECTML_TYPES))):
+            case, given = questions.next()
+            evidence.ask(case, given)
+            questions.count(given)
+            met[given["data_type"]] += given["operator"] == "GATHER"
+        others = {data_type.name for data_type in data_types("GATHER")} - {
+            "INT16",
+            "FLOAT32",
+        }  # FLOAT32 passed in the run
         assert {name for name in others if met[name] < KEPT} == set() < others
 
     def test_untested(self):

@@ -32,6 +32,7 @@ from opmap.fuzz.models import build_model
 from opmap.fuzz.pieces import draw_piece, pieces
 from opmap.fuzz.plan import (
     Binding,
+    Clearing,
     Dropping,
     Getting,
     Opening,
@@ -239,6 +240,19 @@ class TestFeatures:
             (session,) = features(Plan(graphs=(graph,), actions=(Opening(session="s"), *actions)))
             assert fed == ("fed" in session)
 
+    def test_dropped_bound(self):
+        """A session is closed with a binding that did not run by Dropping, and by a Clearing if more follows."""
+        bound = (Opening(session="s"), Binding(session="s", outputs={"y": "cpu"}))
+        more = (Clearing(), Opening(session="s"))
+        for dropped, *actions in (
+            (False, *bound),
+            (True, *bound, Dropping(name="s")),
+            (True, *bound, *more),
+            (False, *bound, RunningBound(session="s"), *more),
+        ):
+            session, *_ = features(Plan(graphs=(TestState.GRAPH,), actions=tuple(actions)))
+            assert dropped == ("dropped-bound" in session)
+
     @pytest.mark.parametrize(
         ("find", "plan", "expected"),
         [
@@ -290,6 +304,12 @@ class TestGrowth:
         """The text says how much each repetition adds."""
         text = "memory grows by 16.0 KiB with each repetition (after each 20: 320, 320, 320, 320 KiB)"
         assert text == growth_of(self.PLAN, Growing(Run, 16)).text
+
+    def test_profile(self):
+        """A profile holds more after each run, as it should."""
+        opening = Opening(session="s", setup=Setup(profile=True))
+        plan = msgspec.structs.replace(self.PLAN, actions=(opening, Running(session="s")))
+        assert growth_of(plan, Growing(Run, 16)) is None
 
     def test_up_and_down(self):
         """Memory that an allocator gives back now and then does not grow."""
