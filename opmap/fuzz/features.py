@@ -220,6 +220,7 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),
         "overlap": overlapping,
+        "shared-queue": overlapping and not session.setup.devices,
         "async": any(run.method == "async" for run in runs),
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),

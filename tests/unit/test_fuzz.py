@@ -36,6 +36,7 @@ from opmap.fuzz.plan import (
     Dropping,
     Getting,
     Opening,
+    Overlapping,
     Plan,
     Putting,
     Running,
@@ -239,6 +240,14 @@ class TestFeatures:
         ):
             (session,) = features(Plan(graphs=(graph,), actions=(Opening(session="s"), *actions)))
             assert fed == ("fed" in session)
+
+    @pytest.mark.parametrize("devices", [False, True])
+    def test_shared_queue(self, devices):
+        """Sessions that run at the same time share a queue, unless each has one of its own."""
+        names, setup = ("s", "t"), Setup(devices=devices)
+        runs = Overlapping(runs=tuple(Running(session=name) for name in names))
+        plan = Plan(graphs=(TestState.GRAPH,), actions=(*(Opening(session=n, setup=setup) for n in names), runs))
+        assert [not devices] * 2 == ["shared-queue" in session for session in features(plan)]
 
     def test_dropped_bound(self):
         """A session is closed with a binding that did not run by Dropping, and by a Clearing if more follows."""
@@ -494,7 +503,8 @@ class TestSearch:
     def test_what_the_same_package_shows(self):
         """A failure that the CPU EP of the provider's own package shows too is no find."""
         progress = search(PreviousRun, sibling=PreviousRun, most_sequences=12).run()
-        assert ([], True) == (progress.finds, progress.both > 0)
+        finds = [find for find in progress.finds if not find.id.startswith("control")]  # the CPU EP itself may crash
+        assert ([], True) == (finds, progress.both > 0)
 
     def test_what_needs_earlier_plans(self):
         """A failure that needs what happened before in the process is found with just so much of it."""

@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from tiers import all_cases
 
 from opmap.cases.contract_probes import contract_probes
+from opmap.cases.probes import probes
 from opmap.cli import main
 from opmap.diagnosis.bisect import by_onnxruntime
 from opmap.engines.arrays import list_of
@@ -63,8 +64,8 @@ def place_of(package: str, versions: str) -> Environment:
 
 @pytest.fixture(scope="module")
 def items():
-    """All cases of `standard`, and all contract probes."""
-    return [*all_cases("standard"), *contract_probes()]
+    """All cases of `standard`, and all probes."""
+    return [*all_cases("standard"), *probes(), *contract_probes()]
 
 
 README = Path(__file__).parents[2] / "README.md"
