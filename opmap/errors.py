@@ -185,7 +185,7 @@ def names(values: Collection[object]) -> str:
 
 
 _STACK = re.compile(
-    r"\s+(?:stack (?:back)?trace:|(?:(?:current )?thread \w+ |stack )?\(most recent call first\)|traceback \(most)",
+    r"\s+(?:stack (?:back)?trace:|(?:(?:current )?thread \w+ (?:\[[^\]]*\] )?|stack )?\(most recent call first\)|traceback \(most)",
     re.IGNORECASE,
 )
 """The words with which Rust, C++ and Python begin a stack."""

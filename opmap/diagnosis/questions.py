@@ -53,7 +53,10 @@ class _Seen:
 
 
 class Questions:
-    """The questions about one condition. `given_up` are regions to be asked no more: gaps in which no case was found, other operators."""
+    """The questions about one condition.
+
+    `given_up` are the regions in which no case was found: gaps between two values, other operators and other data types.
+    """
 
     def __init__(self, condition: Condition, evidence: Evidence, given_up: set[Region]) -> None:
         self.condition, self.evidence, self.given_up, self.new = condition, evidence, given_up, evidence.new

@@ -16,7 +16,7 @@ from ..engines.expectations import Difference, ExpectedStep, perform_steps
 from ..engines.performer import Performer
 from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Clear, Concurrent, Get, Measure, Open, Result, Run, RunBound, Setup, Update
-from ..errors import ProviderError, Unsupported
+from ..errors import ProviderError, Unsupported, without_stack
 from ..vocabulary import Verdict
 from .plan import Opening, Plan
 from .state import planned
@@ -86,9 +86,9 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
 
 
 def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> Failure | None:
-    """Repeats a plan that is right, then its runs alone, and measures the memory of the process. Returns its growth, if it grows.
+    """Returns the growth of the process's memory, if it grows while a plan is repeated; None if it does not.
 
-    A plan with a profile, which keeps each event, is not repeated. Raises Invalid if the plan is not allowed.
+    The plan is right. First it is repeated as a whole, then its runs alone. A plan with a profile, which keeps each event, is not repeated. Raises Invalid if the plan is not allowed.
     """
     if any(isinstance(action, Opening) and action.setup.profile for action in plan.actions):
         return None
@@ -196,11 +196,6 @@ def failure_of(difference: Difference) -> Failure:
         return Failure(kind="refusal", text=text, signature=signature, at=at, unsupported=unsupported)
     text = f"{name} {at + 1}: {difference.text}"
     return Failure(kind="silent", text=text, signature=_SIGNATURES.get(difference.kind, difference.kind), at=at)
-
-
-def without_stack(text: str) -> str:
-    """Returns the message about a crash without the stack."""
-    return re.split(r" (?:Stack|Current thread|Thread) ", text)[0]
 
 
 def normalized(text: str) -> str:

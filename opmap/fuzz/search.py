@@ -20,6 +20,7 @@ import msgspec
 
 from ..diagnosis.shrink import Budget, Reduction, shrink
 from ..engines.performer import Performer
+from ..errors import without_stack
 from ..operators.random_source import RandomSource, SeededSource
 from ..tensors import DataType
 from . import reference
@@ -29,7 +30,7 @@ from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
 from .graphs import Graph, Node, Source
 from .handed_over import Maker, maker
-from .judging import Failure, Kind, Lost, growth_of, odd_one, perform_plan, without_stack
+from .judging import Failure, Kind, Lost, growth_of, odd_one, perform_plan
 from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
@@ -389,7 +390,7 @@ class Search:
         self.progress.finds[:] = [other for other in self.progress.finds if other.id != find.id]
 
     def _remove_covered(self, find: Find) -> None:
-        """Removes the other finds of the same failure that need all that this one needs, and more, or nearly the same."""
+        """Removes the other finds of the same failure that are this one: they need all that it needs, or are alike."""
         covered = [
             other
             for other in self.progress.finds
