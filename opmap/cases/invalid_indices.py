@@ -285,7 +285,8 @@ def questions(operator: Operator) -> list[Question]:
     no questions about an operator that does not read one tensor at indices.
     """
     all_questions: list[Question] = []
-    for ((field, _, coordinate), descs), index_type in product(_descriptors(operator), index_types(operator.name)):
+    types = index_types(operator.name)
+    for ((field, _, coordinate), descs), index_type in product(_descriptors(operator) if types else (), types):
         low, high = index_type.limits
         for data_type, desc in zip(DATA_TYPES, cycle(descs)):
             typed = retyped(desc, DataType[data_type], index_type)

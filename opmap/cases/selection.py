@@ -215,13 +215,16 @@ def _probe_ids() -> list[str]:
 
 
 def nearest_ids(id: str) -> list[str]:
-    """Returns the ids that are most like an unknown one: those of the tier `standard`, also in variants, or of probes."""
+    """Returns the ids that are most like an unknown one: of one operator in the tier `standard`, also in variants, or of probes."""
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
     base, slash, _ = id.rpartition("/")
-    if not slash:  # no id is like that, but names of files are; to list the tier takes seconds
+    if not slash:  # no id is like that, but names of files are; to list the cases takes a second
         return []
-    case_ids = [*_standard_ids(tuple(OPERATORS))]
+    prefixes = [f"{name.lower()}/" for name in OPERATORS]
+    case_ids = list[str]()
+    for prefix in difflib.get_close_matches(f"{id.partition('/')[0]}/", prefixes, 1):
+        case_ids += _standard_ids(prefix, tuple(OPERATORS))
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
     similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
@@ -230,9 +233,9 @@ def nearest_ids(id: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _standard_ids(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the ids of `standard` without variants. `operators` are the registered ones."""
-    return tuple(case.id for case in catalogue("standard", variants=False))
+def _standard_ids(prefix: str, operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the ids of an operator in `standard` without variants. `operators` are the registered ones."""
+    return tuple(case.id for case in catalogue("standard", globs=[f"{prefix}*"], variants=False))
 
 
 def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:

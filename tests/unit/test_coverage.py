@@ -6,7 +6,7 @@ from functools import cache
 
 import msgspec
 import pytest
-from tiers import own_cases
+from tiers import others_slow, own_cases
 
 from opmap.cases.catalogue import catalogue, example_descriptor
 from opmap.cases.coverage.boundaries import boundary_rules
@@ -139,7 +139,7 @@ class TestSpace:
         frozen = arrays(operator).frozen
         assert frozen.parameters == {n: tuple(c) for n, c in parameters(OPERATORS[operator]).items()}
 
-    @pytest.mark.parametrize("operator", OPERATORS)
+    @pytest.mark.parametrize("operator", others_slow(OPERATORS, "GATHER_ND1"))
     def test_rows_have_their_classes(self, operator):
         """Every row for pairs gives valid cases, which are measured to have exactly the row's classes.
 

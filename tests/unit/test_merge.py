@@ -152,7 +152,7 @@ for name, text in [*((name, None) for name in large), *(("run.json", text) for t
 
     def test_tier(self, tmp_path):
         """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""
-        arguments = ("--provider", "cpu", "--require-provider", "--filter", "*/example.*", "--filter", "probe/*")
+        arguments = ("--provider", "cpu", "--require-provider", "--filter", "gather/example.*", "--filter", "probe/*")
         parts = [str(tmp_path / number) for number in "123"]
         whole = validate(tmp_path / "whole", *arguments)
         codes = [validate(part, *arguments, "--shard", f"{part[-1]}/3") for part in parts]

@@ -180,9 +180,12 @@ WITH_KERNEL = {
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 
+NUMBERS = pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slow)])
+"""How many random descriptors of each operator are drawn."""
+
 
 @cache
-def random_cases(name, count=300):
+def random_cases(name, count):
     """Cases of random descriptors that ONNX can express, of all types and dimension counts, with any index pattern but `far`."""
     source, operator, cases = SeededSource(26), OPERATORS[name], []
     while len(cases) < count:
@@ -216,18 +219,19 @@ def by_definition(case):
 class TestValues:
     """The interpreter of the page against ONNX's definition."""
 
+    @NUMBERS
     @pytest.mark.parametrize("operator", OPERATORS)
-    def test_random_descriptors(self, operator):
-        """300 random descriptors: the same bits, and none exactly where an element is written twice."""
-        for case in random_cases(operator):
+    def test_random_descriptors(self, operator, count):
+        """Random descriptors: the same bits, and none exactly where an element is written twice."""
+        for case in random_cases(operator, count):
             assert by_definition(case) == list(map(list, case.inputs.all_expected.values())), case.id
 
-    @pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slow)])
+    @NUMBERS
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_on_the_cpu(self, operator, count):
         """The model of each descriptor gives them on the CPU EP, if it has a kernel."""
         ran = 0
-        for case in random_cases(operator)[:count]:
+        for case in random_cases(operator, count):
             if case.desc.output.data_type in OPERATORS[operator].not_on_cpu:
                 continue
             mapped = map_descriptor(case.desc)

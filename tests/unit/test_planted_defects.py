@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 from planted_defects import DEFECTS, OF_ONE_OPERATOR, Both, Defect
-from tiers import all_cases
+from tiers import all_cases, others_slow
 from told_causes import FALSE, RIGHT, UNKNOWN, judged
 
 from opmap.cases.case import INDEX_PATHS
@@ -43,7 +43,7 @@ def test_without_a_defect():
     assert len(records) > 400
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in DEFECTS])
+@pytest.mark.parametrize("name", others_slow(DEFECTS, *QUICK))
 def test_no_false_sentence(name):
     """No title, condition or stability is false, at most three causes are told for a bug, and what is named stays so."""
     answer = told(name)
@@ -53,7 +53,7 @@ def test_no_false_sentence(name):
         assert RIGHT == answer.result, "\n".join(map(str, answer.causes))
 
 
-@pytest.mark.parametrize("name", OF_ONE_OPERATOR)
+@pytest.mark.parametrize("name", others_slow(OF_ONE_OPERATOR, *ONE))
 def test_few_failures(name):
     """What `validate` tells of a few failures is true: these fit many a relation by chance."""
     options = {"provider": f"planted_defects:{name}", "tier": "smoke", "in_process": True}

@@ -39,10 +39,11 @@ def prepared(name, seed):
 class TestPrograms:
     """Each program at random sizes."""
 
-    def test_agree_with_numpy(self, name):
+    @pytest.mark.parametrize("count", [5, pytest.param(30, marks=pytest.mark.slow)])
+    def test_agree_with_numpy(self, name, count):
         """The compiled form, the naive form and NumPy give the same output."""
         ignores = name in IGNORES_OUTSIDE
-        for seed in range(30):
+        for seed in range(count):
             drawn, statements, sizes, tensors = prepared(name, seed)
             expected = drawn.output.reshape(-1).tolist()
             access = access_map(statements, sizes, ignores_outside=ignores)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found, made, read, right_of
-from tiers import own_cases
+from tiers import others_slow, own_cases
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import generated
@@ -216,7 +216,7 @@ class TestStale:
 class TestFaults:
     """The fault models."""
 
-    @pytest.mark.parametrize("times", [3, pytest.param(len(SMOKE), marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("times", [1, pytest.param(len(SMOKE), marks=pytest.mark.slow)])
     def test_each(self, times):
         """Each fault is named, or tied with the one that is, in the first cases of a sample that it changes."""
         left = {name: times for name, fault in FAULTS.items() if not (fault.session or fault.result)}
@@ -405,7 +405,7 @@ class TestModels:
     """A rule that one case proposes is held against all cases: one defect is one cause, whatever the sizes are."""
 
     @pytest.mark.parametrize(
-        "text", [pytest.param(t, marks=[] if "bytes" in t or "128" in t else pytest.mark.slow) for t in MODELS]
+        "text", others_slow(MODELS, "the bytes of each group of 4 bytes are taken in the order 0, 2, 1, 3")
     )
     def test_one_cause(self, text):
         """The largest cause has the rule and nearly all cases; the others say that they do not know."""

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from outside import grid, spread
 from rich.console import Console
+from tiers import survey_questions
 
 from opmap.cases.invalid_indices import (
     AXIS,
@@ -34,7 +35,7 @@ from opmap.operators import OPERATORS, add_operator, remove_operator
 from opmap.spec import load_spec, read_spec
 from opmap.tensors import DataType
 
-QUESTIONS = {name: asked for name, operator in OPERATORS.items() if (asked := questions(operator))}
+QUESTIONS = {name: asked for name, asked in survey_questions().items() if asked}
 INT32, INT64, UINT64 = DataType.INT32, DataType.INT64, DataType.UINT64
 
 each_operator = pytest.mark.parametrize("operator", QUESTIONS)

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tiers import survey_questions
 
-from opmap.cases.invalid_indices import AXIS, questions
+from opmap.cases.invalid_indices import AXIS
 from opmap.cli import main
 from opmap.cli.commands import survey as command
 from opmap.evidence.schemas import json_schema
 from opmap.judge.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
-from opmap.operators import OPERATORS
 from opmap.tensors import DataType
-
-QUESTIONS = {name: questions(operator) for name, operator in OPERATORS.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +32,7 @@ def survey(capsys, monkeypatch):
             and q.index_type is DataType.INT64
             and q.position in ("size", "2^63-2", "-far")
         ]
-        for name, asked in QUESTIONS.items()
+        for name, asked in survey_questions().items()
     }
     monkeypatch.setattr(command, "questions", lambda operator: some[operator.name])
 

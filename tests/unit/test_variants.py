@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
-from tiers import all_cases, own_cases
+from tiers import all_cases, others_slow, own_cases
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
@@ -102,7 +102,7 @@ class TestCases:
     def test_the_other_cases_stay_as_they_are(self):
         assert own_cases("smoke") == list(catalogue("smoke", variants=False))
 
-    @pytest.mark.parametrize("operator", OPERATORS)
+    @pytest.mark.parametrize("operator", others_slow(OPERATORS, "GATHER_ND1"))
     def test_shares(self, operator):
         """In `standard`, a variant that gets values has each class that any case it accepts has."""
         plain = [case for case in own() if case.desc.operator == operator and case.variant == PLAIN]

@@ -1,10 +1,16 @@
-"""The cases of a tier, listed once for all tests."""
+"""The cases of a tier, and the questions of the survey, listed once for all tests; and which parameters of a test are slow."""
 
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
+
+import pytest
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
+from opmap.cases.invalid_indices import Question, questions
 from opmap.cases.variants import VARIANTS
+from opmap.operators import OPERATORS
 
 
 @cache
@@ -23,3 +29,14 @@ def all_cases(tier: str) -> list[Case]:
 def own_cases(tier: str) -> list[Case]:
     """The cases of a tier that are no other case in a variant."""
     return [case for case in all_cases(tier) if VARIANTS[case.variant].base is None]
+
+
+@cache
+def survey_questions() -> dict[str, list[Question]]:
+    """The questions of the survey about each operator."""
+    return {name: questions(operator) for name, operator in OPERATORS.items()}
+
+
+def others_slow(parameters: Iterable[Any], *quick: Any) -> list[Any]:
+    """The parameters of a test. Those that are not in `quick` are slow."""
+    return [pytest.param(p, marks=() if p in quick else pytest.mark.slow) for p in parameters]
