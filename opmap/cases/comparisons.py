@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import log2
 from typing import Any, Literal, TypeAlias
 
@@ -61,6 +61,9 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The operators with the two values exchanged; the others are the same then."""
+
 _ORDER = {name: at for at, name in enumerate(FEATURES)}
 
 
@@ -78,7 +81,15 @@ class Comparison:
 
     def holds(self, features: Mapping[str, Value]) -> bool:
         """Returns whether it holds for a case with these features."""
-        return self.feature in features and bool(self.compare(features[self.feature]))
+        return self.feature in features and self._holds_for(features[self.feature])
+
+    @cached_property
+    def _holds_for(self) -> Callable[[Value], bool]:
+        """The comparison as a function of one value: the search calls it millions of times."""
+        value = self.value
+        if self.op in ("same", "in") or isinstance(value, tuple):
+            return lambda own: bool(self.compare(own))
+        return partial(_COMPARE[_SWAPPED.get(self.op, self.op)], value)
 
     def compare(self, values: Any) -> Any:
         """Returns whether it holds for a value of the feature; for an array of values, an array of answers."""
@@ -102,7 +113,7 @@ class Comparison:
             cost += 2 + log2(int(self.value[0])) * (2 if self.value[1] else 1)
         return 10 + cost + (self.value is False and self.feature not in FLAGS) * 2
 
-    @property
+    @cached_property
     def order(self) -> tuple[int, str]:
         """The sort key: comparisons are sorted as the features are listed, and equal sizes come last."""
         return _ORDER.get(self.feature, len(_ORDER)), str(self)

@@ -71,6 +71,11 @@ def is_number(name: str) -> bool:
     return name not in (*CATEGORIES, *FLAGS) and " == " not in name and not name.startswith(NEGATIVE)
 
 
+def is_enumeration(name: str) -> bool:
+    """Returns whether a feature says that an enumeration has a certain value: `PaddingMode == EDGE`."""
+    return " == " in name and ".Sizes" not in name
+
+
 def same_sizes(field: str, other_field: str) -> str:
     """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
     return f"{field} == {other_field}"

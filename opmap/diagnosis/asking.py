@@ -34,7 +34,7 @@ ENOUGH = 200
 FEWEST_KNOWN = 3
 """The fewest failing cases of a run that make a condition sure. All questions start near them, and share what these share by chance."""
 
-MOST_INEXACT = 12
+MOST_INEXACT = 6
 """The number of surprises in a row that end the asking while no condition of one part fits all answers."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import comb, gcd, inf, log2
 from typing import Any
@@ -141,9 +141,9 @@ def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
     for name in failures.columns:
         values = failures.values(name)
         if name in CATEGORIES:
-            comparisons += _of_words(name, values, passes.values(name))
+            comparisons += _of_words(name, tuple(values), tuple(passes.values(name)))
         elif is_number(name):
-            comparisons += _of_numbers(name, values)
+            comparisons += _of_numbers(name, tuple(values))
         elif len(values) == 1 and values[0] >= 0:
             fields, value = tuple(name.split(" == ")), bool(values[0])
             same = len(fields) == 2 and value
@@ -151,13 +151,14 @@ def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
     return comparisons
 
 
-def _of_words(name: str, values: list[str], passing_values: list[str]) -> list[Comparison]:
+@lru_cache(maxsize=10_000)
+def _of_words(name: str, values: tuple[str, ...], passing_values: tuple[str, ...]) -> Conjunction:
     if "" in values:
-        return []
+        return ()
     if len(values) == 1:
         comparisons = [Comparison(name, "==", values[0])]
     elif len(values) <= 8:
-        comparisons = [Comparison(name, "in", tuple(values))]
+        comparisons = [Comparison(name, "in", values)]
     else:
         comparisons = []
     if name.endswith("_type"):
@@ -166,7 +167,7 @@ def _of_words(name: str, values: list[str], passing_values: list[str]) -> list[C
             for group in _type_groups()
             if len(values) < len(group) and set(values) <= set(group)
         ]
-    return comparisons + [Comparison(name, "!=", v) for v in passing_values if v and v not in values]
+    return (*comparisons, *(Comparison(name, "!=", v) for v in passing_values if v and v not in values))
 
 
 def _type_groups() -> list[tuple[str, ...]]:
@@ -175,20 +176,22 @@ def _type_groups() -> list[tuple[str, ...]]:
     return [tuple(sorted(t.name for t in DIRECTML_TYPES if t.kind == kind)) for kind in kinds]
 
 
-def _of_numbers(name: str, values: list[int]) -> list[Comparison]:
+@lru_cache(maxsize=10_000)
+def _of_numbers(name: str, values: tuple[int, ...]) -> Conjunction:
     low, high = values[0], values[-1]
     if low < 0:
-        return []
+        return ()
     comparisons = [
         *([at_least(name, low)] if low else []),
         at_most(name, high),
     ]  # "at least 0" says only that there is one
     if low == high:
-        return [*comparisons, Comparison(name, "==", low)]
+        return (*comparisons, Comparison(name, "==", low))
     step = reduce(gcd, (v - low for v in values))
     moduli = [m for m in _MODULI if step % m == 0 and (m in _WITH_REST or low % m == 0)]
     comparisons += [Comparison(name, "%==", (m, low % m)) for m in moduli]
-    return comparisons + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
+    rests = (Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values))
+    return (*comparisons, *rests)
 
 
 # --- the search -------------------------------------------------------------------------------------------------

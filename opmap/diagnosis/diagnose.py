@@ -270,13 +270,14 @@ def _comes_back(cause: Cause, larger: Sequence[Diagnosis], twins: Sequence[Failu
 class Asking:
     """Asks whether a new case fails because of a cause, and not because of one of its rivals: the other causes.
 
-    `failures` are the first of those that did.
+    `failures` are the first of those that did; `elsewhere` are failures that a rival may explain.
     """
 
     cause: Cause
     rivals: Sequence[Diagnosis]
     judge: Run
     failures: list[tuple[Case, Record]] = field(default_factory=list)
+    elsewhere: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.words = {_words(failure.case) for failure in self.cause.failures}
@@ -337,8 +338,10 @@ class Asking:
             return None
         search = cache(partial(failure_of, case, record))
         if self.is_apart(case) and any(rival.cause.claims(search()) for rival in self.rivals):
+            self.elsewhere.append(search())
             return None if self.cause.claims(search()) else False
         if not self._is_explained(case, search):
+            self.elsewhere.append(search())
             return None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
@@ -397,10 +400,13 @@ def make_condition_exact(
     asked = make_exact(
         ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows, hides=cause.mismatch
     )
-    if cause.relation.vague and any(rival.asked and not rival.exact for rival in ask.rivals):
-        asked = replace(asked, checked=False)  # nobody knows where the failures of the rival end
     answers = [failure_of(case, record) for case, record in ask.failures]
     learned = _learned(run, replace(cause, condition=asked.condition or cause.condition), answers)
+    excluded = (f for f in ask.elsewhere if asked.condition and not asked.condition.holds(features(f.case)))
+    if any(map(learned.claims, excluded)) or (
+        cause.relation.vague and any(rival.asked and not rival.exact for rival in ask.rivals)
+    ):
+        asked = replace(asked, checked=False)  # nobody knows where the failures of the rival end
     exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
     return exact if cause.mismatch else _with_errors(exact, cause.failures)
 

@@ -96,7 +96,7 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = diagnosis.fits and not (vague and cause.relation.vague)
         asked = diagnosis.asked
-        shown = len(cause.failures) + (asked.failing if asked and not asked.contradicting else 0)
+        shown = len(cause.failures) + (asked.failing if asked and asked.of_one_part else 0)
         few = shown < FEWEST and diagnosis is not largest and cause.relation.kind not in OF_FORM
         return (
             checked and cause.mismatch and not known and (few or cause.relation.vague or cause.is_refuted_by(unrelated))

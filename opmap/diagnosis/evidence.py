@@ -67,8 +67,12 @@ class Asked:
 
         One of several parts never is: each part has fewer cases, and one that is too narrow hides behind the other.
         """
-        wrong = self.contradicting or self.untested or self.by_chance or not self.checked
-        return self.condition is not None and len(self.condition.any) == 1 and not wrong
+        return self.of_one_part and not (self.untested or self.by_chance or not self.checked)
+
+    @property
+    def of_one_part(self) -> bool:
+        """Whether one conjunction of comparisons fits all answers."""
+        return self.condition is not None and len(self.condition.any) == 1 and not self.contradicting
 
     def __str__(self) -> str:
         """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""

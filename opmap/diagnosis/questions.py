@@ -9,7 +9,7 @@ from functools import cache
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
-from ..cases.features import Features, features
+from ..cases.features import Features, features, is_enumeration
 from ..cases.random_cases import data_types, drawn_case
 from ..operators import OPERATORS
 from ..operators.random_source import pick
@@ -29,6 +29,9 @@ GAP_TRIES = 400
 
 WORD_TRIES = 60
 """The most new cases that are made for one question about another operator or data type."""
+
+MOST_OF_WORD = 6
+"""The most new cases that are asked about one other operator or data type."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
@@ -52,6 +55,36 @@ class _Seen:
     nearest: tuple[float, Case] | None = None
 
 
+@dataclass
+class _Excluding:
+    """A comparison of operators or data types, the region of the cases that break it alone, and what was seen of each word there.
+
+    An operator is another code for each layout, and for each value of an enumeration.
+    """
+
+    comparison: Comparison
+    region: Region
+    known: Counter[object] = field(default_factory=Counter)
+    forms: set[tuple[object, Facet]] = field(default_factory=set)
+
+    def count(self, case_features: Features) -> None:
+        """Counts a case, if it is one of the region."""
+        if self.region.holds(case_features):
+            word = case_features.get(self.comparison.feature)
+            self.known[word] += 1
+            self.forms.update((word, form) for form in _forms(case_features))
+
+    def lacks(self, case_features: Features) -> bool:
+        """Returns whether too few cases of a word are known, or none in a form of this one."""
+        word = case_features.get(self.comparison.feature)
+        return self.known[word] < KEPT or any((word, form) not in self.forms for form in _forms(case_features))
+
+
+def _forms(case_features: Features) -> Iterator[Facet]:
+    """Gives the layout of a case, and the values of its enumerations."""
+    return ((n, v) for n, v in case_features.items() if n == "layout" or (v is True and is_enumeration(n)))
+
+
 class Questions:
     """The questions about one condition.
 
@@ -63,7 +96,7 @@ class Questions:
         comparisons = [c for conjunction in condition.any for c in conjunction]
         self.marks = {int(c.value) + d for c in comparisons for d in (-1, 0, 1) if type(c.value) is int}
         self.features = {c.feature for c in comparisons}
-        self.asked: Counter[Region] = Counter()
+        self.excluding = [_Excluding(*pair) for pair in broken_alone(condition) if pair[0].feature in _EXCLUDED]
         self.regions = {region: _Seen() for region in (*regions_of(condition), *self._other_words())}
         for case_features in (*evidence.failures, *evidence.passes):
             self.count(case_features)
@@ -74,6 +107,8 @@ class Questions:
         for region, seen in self.regions.items():
             if region.holds(case_features):
                 seen.facets |= shown
+        for excluding in self.excluding:
+            excluding.count(case_features)
 
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask.
@@ -131,25 +166,18 @@ class Questions:
     def _of_other_word(self) -> Question | None:
         """Returns a witness that breaks a comparison of operators, or of data types, alone, of one of which few such cases are known."""
         evidence = self.evidence
-        for comparison, region in broken_alone(self.condition):
-            feature = comparison.feature
-            known = Counter(
-                given.get(feature) for given in (*evidence.passes, *evidence.failures) if region.holds(given)
-            )
-            for word in _EXCLUDED.get(feature, ()):
+        for excluding in self.excluding:
+            comparison, region, feature = excluding.comparison, excluding.region, excluding.comparison.feature
+            for word in _EXCLUDED[feature]:
                 own = Region((*region.required, Comparison(feature, "==", word)))
-                if (
-                    comparison.holds({feature: word})
-                    or max(known[word], self.asked[own]) >= KEPT
-                    or own in self.given_up
-                ):
+                if comparison.holds({feature: word}) or excluding.known[word] >= MOST_OF_WORD or own in self.given_up:
                     continue
-                self.asked[own] += 1
                 for _ in range(WORD_TRIES if self._is_possible(feature, word, region) else 0):
                     case = self._new_with(feature, word)
                     if case is None or case.id in evidence.ids or not evidence.shows(case):
                         continue
-                    if own.holds(given := features(case)) and evidence.is_witness(case, given):
+                    given = features(case)
+                    if own.holds(given) and excluding.lacks(given) and evidence.is_witness(case, given):
                         return case, given
                 self.given_up.add(own)
         return None

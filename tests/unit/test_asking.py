@@ -1,7 +1,7 @@
 """Conditions that are made exact by asking. The planted condition answers: no provider is needed."""
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from math import prod
 
 import pytest
@@ -10,13 +10,13 @@ from planted_conditions import BACKENDS, PLANTED, agreement, records, tier
 
 from opmap.cases.catalogue import generated
 from opmap.cases.comparisons import Comparison
-from opmap.cases.features import features
+from opmap.cases.features import features, is_enumeration
 from opmap.cases.random_cases import data_types, drawn_case
 from opmap.diagnosis.asking import FEWEST_KNOWN, MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.evidence import KEPT, Evidence
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
-from opmap.diagnosis.questions import Questions
+from opmap.diagnosis.questions import MOST_OF_WORD, Questions
 from opmap.operators import OPERATORS
 from opmap.tensors import DIRECTML_TYPES
 
@@ -143,6 +143,19 @@ class TestMakeExact:
         others = {name for name in OPERATORS if drawn_case(name, 0).desc.index_bounds} - {"GATHER"}
         assert {name for name in others if met[name] < KEPT} == set() < others
 
+    def test_other_forms(self):
+        """An operator that a condition excludes is asked in each layout, and with the values of its enumerations."""
+        one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
+        evidence, asked = Evidence(lambda case: False, one, [], 500, 0), defaultdict(set)
+        questions = Questions(Condition(((Comparison("operator", "==", "GATHER"),),)), evidence, set())
+        for _ in range(MOST_OF_WORD * len(OPERATORS)):
+            case, given = questions.next()
+            evidence.ask(case, given)
+            questions.count(given)
+            asked[given["operator"]] |= {given.get("layout"), *(n for n in given if is_enumeration(n) and given[n])}
+        assert {"packed", "permuted", "repeated"} <= asked["ELEMENT_WISE_IDENTITY"]
+        assert {"PaddingMode == CONSTANT", "PaddingMode == EDGE", "PaddingMode == REFLECTION"} <= asked["PADDING1"]
+
     def test_other_data_types(self):
         """Before a condition excludes a data type, cases of it are asked, also if the run has none."""
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
@@ -151,7 +164,7 @@ class TestMakeExact:
         passing = [case for case in one if features(case)["data_type"] == "FLOAT32"]
         evidence, met = Evidence(lambda case: False, failing, passing, 500, 0), Counter()
         questions = Questions(condition, evidence, set())
-        for _ in range(KEPT * (len(OPERATORS) + len(DIRECTML_TYPES))):
+        for _ in range(MOST_OF_WORD * (len(OPERATORS) + len(DIRECTML_TYPES))):
             case, given = questions.next()
             evidence.ask(case, given)
             questions.count(given)

@@ -457,7 +457,7 @@ class TestCauses:
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
         few = replace(cause, failures=cause.failures[:3], condition=None, relation=replace(cause.relation, kind=kind))
-        always, condition = Stability("always", ""), Condition(())
+        always, condition = Stability("always", ""), Condition(((),))
         told = vague_as_one(
             run,
             [
