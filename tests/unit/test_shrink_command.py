@@ -79,6 +79,8 @@ class TestShrunk:
         assert out == capsys.readouterr().out
         assert 2 == main(["diagnose", "--shrink", *more])
         assert "--shrink must come with a case" in capsys.readouterr().err
+        assert 2 == main(["diagnose", "gather/example.1", *more, "-o", "smallest.json"])
+        assert "--output must come with --shrink" in capsys.readouterr().err
 
     def test_trials(self, shrink):
         """The number of trials is limited, and what was reached is printed."""

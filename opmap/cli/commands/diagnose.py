@@ -30,6 +30,8 @@ def run(options: Namespace) -> int:
         if options.target is None:
             raise InputError("--shrink must come with a case")
         return shrink.run(Namespace(**{**vars(options), "case": None}))
+    if options.output is not None:
+        raise InputError("--output must come with --shrink; --report writes what was found")
     return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, _cases(options))
 
 
