@@ -20,7 +20,7 @@ from opmap.session.options import SessionOptions
 
 told = cache(judged)
 
-QUICK = ("int64_by_int32",)
+QUICK = ("race",)
 """The defects that every test run tries."""
 
 NAMED = (
