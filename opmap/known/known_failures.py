@@ -381,8 +381,10 @@ class ActiveFailures:
         """
         lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
         unmatched = {i for i in self.active if self.entries[i].tier in tiers_in(tier)}
-        if unmatched:
-            unmatched -= {self.find(item) for item in items}
+        for item in items if unmatched else ():
+            unmatched -= {self.find(item)}
+            if not unmatched:  # to list a whole tier takes seconds
+                break
         return lines + [
             f"{self._name(i)} matches no case of tier {tier}, or only cases that an earlier entry matches"
             for i in sorted(unmatched)
