@@ -72,7 +72,7 @@ def require_one(versions: dict[str, str] | None = None) -> str:
     if versions is None:
         versions = installed()
         if not versions and (
-            broken := sorted({name for name, distribution in _distributions() if FAMILY in _packages(distribution)})
+            broken := sorted({name for name, _ in _distributions(FAMILY)})
         ):
             raise ProviderError(
                 f"{' and '.join(broken)} cannot be imported, its files are missing: {replace_command(broken, broken[0])}"
@@ -162,17 +162,22 @@ def _owners(file: str) -> list[tuple[str, metadata.Distribution]]:
     wanted = _real_path(file)
     owners = {
         name: distribution
-        for name, distribution in _distributions()
-        if FAMILY in _packages(distribution) and _real_path(distribution.locate_file(f"{FAMILY}/__init__.py")) == wanted
+        for name, distribution in _distributions(FAMILY)
+        if _real_path(distribution.locate_file(f"{FAMILY}/__init__.py")) == wanted
     }
     return sorted(owners.items())
 
 
-def _distributions() -> Iterator[tuple[str, metadata.Distribution]]:
-    """Yields (name, distribution) for every readable distribution on the import path; the name in its normal form."""
+def _distributions(package: str | None = None) -> Iterator[tuple[str, metadata.Distribution]]:
+    """Yields (name, distribution) for every readable distribution on the import path; the name in its normal form.
+
+    With `package`, only for those that installed this top-level package: the metadata of all others is not read.
+    """
     for distribution in metadata.distributions():
         if Path(getattr(distribution, "_path", "")).name.startswith("~"):
             continue  # pip has renamed what it could not remove, for example a DLL in use
+        if package is not None and package not in _packages(distribution):
+            continue
         try:
             name = distribution.metadata["Name"]
         except Exception:  # without metadata, each version of Python raises another exception
