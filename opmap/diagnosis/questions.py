@@ -210,13 +210,15 @@ class Questions:
         return self._best()
 
     def _sort_in(self, case: Case, case_features: Features) -> None:
-        """Puts a case into the pools of its regions, if it shows something new there."""
+        """Puts a case that can show the fault into the pools of its regions in which it has a new facet."""
         shown = self._facets(case_features)
-        for region, seen in self.regions.items():
-            new = region.holds(case_features) and not shown <= seen.facets
-            seen.tries = 0 if new else seen.tries + 1
-            if new:
-                seen.pool.append((case, case_features, shown))
+        lacking = [s for region, s in self.regions.items() if region.holds(case_features) and not shown <= s.facets]
+        telling = bool(lacking) and self.evidence.shows(case)
+        for seen in self.regions.values():
+            seen.tries += 1
+        for seen in lacking if telling else ():
+            seen.tries = 0
+            seen.pool.append((case, case_features, shown))
 
     def _best(self) -> Question | None:
         """Returns the case of the pools with the most new facets; of equal ones, one with several output elements."""
