@@ -71,9 +71,7 @@ def require_one(versions: dict[str, str] | None = None) -> str:
     """
     if versions is None:
         versions = installed()
-        if not versions and (
-            broken := sorted({name for name, _ in _distributions(FAMILY)})
-        ):
+        if not versions and (broken := sorted({name for name, _ in _distributions(FAMILY)})):
             raise ProviderError(
                 f"{' and '.join(broken)} cannot be imported, its files are missing: {replace_command(broken, broken[0])}"
             )
