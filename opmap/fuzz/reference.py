@@ -393,5 +393,6 @@ def _shifted(array: np.ndarray | None, width: float) -> np.ndarray | None:
     if array is None or not width or array.dtype.kind != "f":
         return array
     signs = 1 - 2 * (np.arange(array.size) * 7 % 3 % 2)
-    changed: np.ndarray = (array + width * signs.reshape(array.shape)).astype(array.dtype)
-    return changed
+    return np.asarray(
+        array + width * signs.reshape(array.shape), array.dtype
+    )  # a sum of arrays without dimensions is no array

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import count
 
 import msgspec
+import numpy as np
 import onnx
 import pytest
 from fuzz_performers import (
@@ -44,7 +45,7 @@ from opmap.fuzz.plan import (
     SeededInputs,
     joined,
 )
-from opmap.fuzz.reference import Invalid
+from opmap.fuzz.reference import Invalid, _shifted
 from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
@@ -437,6 +438,15 @@ class TestSmaller:
         smallest = shrink(before, fails, (fewer_actions, smaller_graphs), key=repr, budget=budget)
         assert tried == len(plans)
         assert 4 <= len(smallest.actions) < len(before.actions)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (2, 2)])
+def test_shifted(sizes):
+    """What is off by a width is an array again, of the same type and sizes: it is fed to a session."""
+    shifted = _shifted(np.ones(sizes, np.float32), 0.25)
+    assert isinstance(shifted, np.ndarray)
+    assert (np.float32, sizes) == (shifted.dtype, shifted.shape)
+    assert ({0.75, 1.25} >= set(shifted.ravel().tolist())) and 1.0 not in shifted
 
 
 def test_pieces_with_sizes_of_0():

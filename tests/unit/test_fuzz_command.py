@@ -117,8 +117,10 @@ class TestFuzz:
         arguments = ["fuzz", "--provider", f"planted_graph_faults:{name}", "--seconds", "60", "--seed", "1", "--json"]
         assert 1 == cli.main(arguments)
         finds = json.loads(capsys.readouterr().out)["finds"]
-        assert {"growth" if name == "KeepsEachRun" else "silent"} == {find["kind"] for find in finds}
-        assert feature in finds[0]["variant"]
+        kind = "growth" if name == "KeepsEachRun" else "silent"
+        assert any(find["kind"] == kind and feature in find["variant"] for find in finds)
+        # The rest is the CPU EP's own, which the provider uses: where it has no kernel of FLOAT16, a NaN becomes quiet.
+        assert {kind, "silent"} >= {find["kind"] for find in finds}
 
     @pytest.mark.slow
     def test_found(self, stale, capsys, tmp_path):
