@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from math import log2
 from typing import Any, Literal, TypeAlias
 
@@ -61,9 +61,6 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operators with the two values exchanged; the others are the same then."""
-
 _ORDER = {name: at for at, name in enumerate(FEATURES)}
 
 
@@ -81,26 +78,25 @@ class Comparison:
 
     def holds(self, features: Mapping[str, Value]) -> bool:
         """Returns whether it holds for a case with these features."""
-        return self.feature in features and self._holds_for(features[self.feature])
+        return self.feature in features and bool(self.compare(features[self.feature]))
 
     @cached_property
-    def _holds_for(self) -> Callable[[Value], bool]:
-        """The comparison as a function of one value: the search calls it millions of times."""
-        value = self.value
-        if self.op in ("same", "in") or isinstance(value, tuple):
-            return lambda own: bool(self.compare(own))
-        return partial(_COMPARE[_SWAPPED.get(self.op, self.op)], value)
+    def compare(self) -> Callable[[Any], Any]:
+        """The function that says whether it holds for a value of the feature; for an array of values, an array of answers.
 
-    def compare(self, values: Any) -> Any:
-        """Returns whether it holds for a value of the feature; for an array of values, an array of answers."""
+        It is made once, because a search calls it millions of times.
+        """
         value = self.value
         if self.op == "same":
-            return values == True  # noqa: E712  # of an array, each element
+            return lambda values: values == True  # noqa: E712  # of an array, each element
         if not isinstance(value, tuple):
-            return _COMPARE[self.op](values, value)
+            compare = _COMPARE[self.op]
+            return lambda values: compare(values, value)
         if self.op == "in":
-            return reduce(operator.or_, (values == option for option in value))
-        return (values % value[0] == value[1]) == (self.op == "%==")
+            return lambda values: reduce(operator.or_, (values == option for option in value))
+        modulus, rest = value
+        equal = self.op == "%=="
+        return lambda values: (values % modulus == rest) == equal
 
     @cached_property
     def cost(self) -> float:
