@@ -118,9 +118,11 @@ class TestFuzz:
         assert 1 == cli.main(arguments)
         finds = json.loads(capsys.readouterr().out)["finds"]
         kind = "growth" if name == "KeepsEachRun" else "silent"
-        assert any(find["kind"] == kind and feature in find["variant"] for find in finds)
-        # The rest is the CPU EP's own, which the provider uses: where it has no kernel of FLOAT16, a NaN becomes quiet.
-        assert {kind, "silent"} >= {find["kind"] for find in finds}
+        assert feature in finds[0]["variant"]
+        assert kind == finds[0]["kind"]
+        # The provider is the CPU EP. Where that has no kernel of a narrow type (DepthToSpace of FLOAT16), it loses the bits of a NaN.
+        others = [find for find in finds if find["kind"] != kind]
+        assert all(find["kind"] == "silent" and "narrow" in find["variant"] for find in others)
 
     @pytest.mark.slow
     def test_found(self, stale, capsys, tmp_path):

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 import pytest
-from tiers import with_layouts
+from tiers import others_slow, with_layouts
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.features import features
@@ -80,8 +80,9 @@ class TestCases:
     def test_a_tier_has_those_of_the_tier_before(self):
         assert {case.id for case in with_layouts("smoke") if case.layout} < {case.id for case in laid_out()}
 
-    def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self):
-        for case in laid_out()[::4]:
+    @pytest.mark.parametrize("step", others_slow([4, 1], 4))
+    def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self, step):
+        for case in laid_out()[::step]:
             assert () == tuple(case.desc.violations()), case.id
             if not writes_twice(case) and not case.desc.spec().running:
                 assert None not in case.expected, case.id

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import onnxruntime
 import pytest
+from tiers import others_slow
 
 from opmap.cases.catalogue import generated
 from opmap.cases.parameters import possible_patterns
@@ -180,7 +181,7 @@ WITH_KERNEL = {
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 
-NUMBERS = pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slow)])
+NUMBERS = pytest.mark.parametrize("count", others_slow([50, 300], 50))
 """How many random descriptors of each operator are drawn."""
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from operator_programs import IGNORES_OUTSIDE, PROGRAMS
+from tiers import others_slow
 
 from opmap.cases.case import Case
 from opmap.descriptors import TensorDesc
@@ -39,7 +40,7 @@ def prepared(name, seed):
 class TestPrograms:
     """Each program at random sizes."""
 
-    @pytest.mark.parametrize("count", [5, pytest.param(30, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("count", others_slow([5, 30], 5))
     def test_agree_with_numpy(self, name, count):
         """The compiled form, the naive form and NumPy give the same output."""
         ignores = name in IGNORES_OUTSIDE

@@ -216,7 +216,7 @@ class TestStale:
 class TestFaults:
     """The fault models."""
 
-    @pytest.mark.parametrize("times", [1, pytest.param(len(SMOKE), marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("times", others_slow([1, len(SMOKE)], 1))
     def test_each(self, times):
         """Each fault is named, or tied with the one that is, in the first cases of a sample that it changes."""
         left = {name: times for name, fault in FAULTS.items() if not (fault.session or fault.result)}
