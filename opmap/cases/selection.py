@@ -215,16 +215,17 @@ def _probe_ids() -> list[str]:
 
 
 def nearest_ids(id: str) -> list[str]:
-    """Returns the ids that are most like an unknown one: of one operator in the tier `standard`, also in variants, or of probes."""
+    """Returns the ids that are most like an unknown one.
+
+    They are ids of probes; or ids of the tier `standard`, also in variants, of the operator whose name is the most like that in the id.
+    """
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
     base, slash, _ = id.rpartition("/")
-    if not slash:  # no id is like that, but names of files are; to list the cases takes a second
+    operators = difflib.get_close_matches(id.partition("/")[0], map(str.lower, OPERATORS), 1)
+    if not slash or not operators:  # probably the name of a file; to list the cases takes a second
         return []
-    prefixes = [f"{name.lower()}/" for name in OPERATORS]
-    case_ids = list[str]()
-    for prefix in difflib.get_close_matches(f"{id.partition('/')[0]}/", prefixes, 1):
-        case_ids += _standard_ids(prefix, tuple(OPERATORS))
+    case_ids = [*_standard_ids(operators[0], tuple(OPERATORS))]
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
     similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
@@ -233,9 +234,12 @@ def nearest_ids(id: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _standard_ids(prefix: str, operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the ids of an operator in `standard` without variants. `operators` are the registered ones."""
-    return tuple(case.id for case in catalogue("standard", globs=[f"{prefix}*"], variants=False))
+def _standard_ids(operator: str, operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the ids that an operator has in `standard`, without variants.
+
+    `operator` is its name in lower case. `operators` are the names of all registered ones: if they change, the ids are listed again.
+    """
+    return tuple(case.id for case in catalogue("standard", globs=[f"{operator}/*"], variants=False))
 
 
 def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:

@@ -270,7 +270,7 @@ def _comes_back(cause: Cause, larger: Sequence[Diagnosis], twins: Sequence[Failu
 class Asking:
     """Asks whether a new case fails because of a cause, and not because of one of its rivals: the other causes.
 
-    `failures` are the first of those that did; `elsewhere` are failures that a rival may explain.
+    `failures` are the first of those that did. `elsewhere` are the failures that were not counted: a rival may explain them.
     """
 
     cause: Cause
@@ -406,7 +406,7 @@ def make_condition_exact(
     if any(map(learned.claims, excluded)) or (
         cause.relation.vague and any(rival.asked and not rival.exact for rival in ask.rivals)
     ):
-        asked = replace(asked, checked=False)  # nobody knows where the failures of the rival end
+        asked = replace(asked, checked=False)  # nobody knows which failures are the rival's
     exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
     return exact if cause.mismatch else _with_errors(exact, cause.failures)
 

@@ -71,7 +71,7 @@ class Asked:
 
     @property
     def of_one_part(self) -> bool:
-        """Whether one conjunction of comparisons fits all answers."""
+        """Whether the condition is one conjunction of comparisons, and no answer contradicts it."""
         return self.condition is not None and len(self.condition.any) == 1 and not self.contradicting
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ WORD_TRIES = 60
 """The most new cases that are made for one question about another operator or data type."""
 
 MOST_OF_WORD = 6
-"""The most new cases that are asked about one other operator or data type."""
+"""The number of cases of one other operator or data type, those of the run too, from which on no more are asked."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
@@ -57,9 +57,10 @@ class _Seen:
 
 @dataclass
 class _Excluding:
-    """A comparison of operators or data types, the region of the cases that break it alone, and what was seen of each word there.
+    """A comparison of operators or data types, the region of the cases that break it alone, and the cases that are known there.
 
-    An operator is another code for each layout, and for each value of an enumeration.
+    `known` counts the cases of each operator or data type (word). `forms` are their layouts and values of enumerations: an execution
+    provider may have other code for each of them.
     """
 
     comparison: Comparison
@@ -68,20 +69,20 @@ class _Excluding:
     forms: set[tuple[object, Facet]] = field(default_factory=set)
 
     def count(self, case_features: Features) -> None:
-        """Counts a case, if it is one of the region."""
+        """Counts a case if it is in the region."""
         if self.region.holds(case_features):
             word = case_features.get(self.comparison.feature)
             self.known[word] += 1
             self.forms.update((word, form) for form in _forms(case_features))
 
     def lacks(self, case_features: Features) -> bool:
-        """Returns whether too few cases of a word are known, or none in a form of this one."""
+        """Returns whether few cases with the word of this one are known, or none that has the same form."""
         word = case_features.get(self.comparison.feature)
         return self.known[word] < KEPT or any((word, form) not in self.forms for form in _forms(case_features))
 
 
 def _forms(case_features: Features) -> Iterator[Facet]:
-    """Gives the layout of a case, and the values of its enumerations."""
+    """Yields the layout of a case, and the value of each of its enumerations."""
     return ((n, v) for n, v in case_features.items() if n == "layout" or (v is True and is_enumeration(n)))
 
 
@@ -210,7 +211,7 @@ class Questions:
         return self._best()
 
     def _sort_in(self, case: Case, case_features: Features) -> None:
-        """Puts a case that can show the fault into the pools of its regions in which it has a new facet."""
+        """Adds a case to the pool of each region in which it shows a new facet. A case that cannot show the fault is left out."""
         shown = self._facets(case_features)
         lacking = [s for region, s in self.regions.items() if region.holds(case_features) and not shown <= s.facets]
         telling = bool(lacking) and self.evidence.shows(case)

@@ -393,6 +393,5 @@ def _shifted(array: np.ndarray | None, width: float) -> np.ndarray | None:
     if array is None or not width or array.dtype.kind != "f":
         return array
     signs = 1 - 2 * (np.arange(array.size) * 7 % 3 % 2)
-    return np.asarray(
-        array + width * signs.reshape(array.shape), array.dtype
-    )  # a sum of arrays without dimensions is no array
+    changed = array + width * signs.reshape(array.shape)
+    return np.asarray(changed, array.dtype)  # without dimensions, NumPy's sum is a scalar and no array

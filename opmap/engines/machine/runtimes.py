@@ -167,9 +167,9 @@ def _owners(file: str) -> list[tuple[str, metadata.Distribution]]:
 
 
 def _distributions(package: str | None = None) -> Iterator[tuple[str, metadata.Distribution]]:
-    """Yields (name, distribution) for every readable distribution on the import path; the name in its normal form.
+    """Yields (name, distribution) for each readable distribution on the import path. The name is in its normal form.
 
-    With `package`, only for those that installed this top-level package: the metadata of all others is not read.
+    With `package`, it yields only those that installed this top-level package. The metadata of the others is not read.
     """
     for distribution in metadata.distributions():
         if Path(getattr(distribution, "_path", "")).name.startswith("~"):
