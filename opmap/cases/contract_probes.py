@@ -41,7 +41,7 @@ class Literals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def array(self) -> np.ndarray:
         """Returns the array. Raises ValueError if the values do not fill it, or do not have its type."""
         array = np.array(self.values, self.type)
-        if array.tolist() != self.values:
+        if any(got != value and value == value for got, value in zip(array.tolist(), self.values, strict=True)):
             raise ValueError(f"the values must be {self.type}, got {self.values}")
         return array.reshape(self.sizes)
 

@@ -55,7 +55,7 @@ class ExpectedStep(msgspec.Struct, frozen=True):
     - `outputs`: the outputs by name, one entry for each run of the step; a step that is no Concurrent has one entry. Empty
       means that no outputs are compared. The outputs of a run must come in this order, those of other steps in any order.
     - `fails`: whether the step fails. After a step that may fail and did, its outputs are not compared.
-    - `signs`: wrong outputs that have a known meaning, by its text.
+    - `signs`: wrong outputs that have a known meaning, by its text. A sign is the whole output.
     - `tolerances`: how far each element of an output may be off, by the output's name.
     """
 
@@ -140,12 +140,26 @@ def _wrong_outputs(
             wrong = ~(off <= tolerance).reshape(-1)
         wrong &= ~np.ma.getmaskarray(right).reshape(-1)
         if wrong.any():
-            signs = [(text, sign[name]) for text, sign in expected.signs.items() if name in sign]
-            meaning = _meaning(array, wrong, [*signs, *earlier[::-1]])
+            signs = [text for text, sign in expected.signs.items() if name in sign and _is(array, sign[name], right)]
+            meaning = signs[0] if signs else _meaning(array, wrong, [*_beside(expected, outputs, name), *earlier[::-1]])
             count = f"{wrong.sum()} of {array.size} elements are"
             about = f" within {tolerance:.2g}" if tolerance > TINY else ""
             return "values", f"{name} must be {_shown(right)}{about}, got {_shown(array)}: {count} {meaning}"
     return None
+
+
+def _is(array: np.ndarray, sign: np.ndarray, right: np.ndarray) -> bool:
+    """Returns whether all elements that are compared are those of a sign. A NaN is as good as another one."""
+    differ = _words(array) != _words(sign)
+    if array.dtype.kind == "f":
+        differ &= ~(np.isnan(array) & np.isnan(sign)).reshape(-1)
+    return not (differ & ~np.ma.getmaskarray(right).reshape(-1)).any()
+
+
+def _beside(expected: ExpectedStep, outputs: Outputs, name: str) -> list[tuple[str, np.ndarray]]:
+    """Returns what an output must be in the other runs of the same step."""
+    others = (other for other in expected.outputs if other is not outputs and name in other)
+    return [("the values of a run at the same time", np.ma.getdata(other[name])) for other in others]
 
 
 def _meaning(array: np.ndarray, wrong: np.ndarray, known: Sequence[tuple[str, np.ndarray]]) -> str:

@@ -23,7 +23,7 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
     """Returns the record of one probe.
 
     A provider without an expected outcome on its device class is `observed`. The expected outcome is `pass`, or
-    `known-failure` if it is a limit of the device class. Any other outcome is wrong.
+    `known-failure` if it is a limit of the device class. Any other outcome is wrong; a model that is refused is an `error`.
     """
     result = _run(probe, provider)
     outcome = next(
@@ -49,7 +49,8 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
         return msgspec.structs.replace(result, verdict=Verdict.UNEXPECTED_PASS, message=message)
     # a result where a refusal is expected is as wrong as a wrong value
     replaced = (Verdict.PASS, Verdict.ERROR, Verdict.FALLBACK)
-    verdict = Verdict.MISMATCH if result.verdict in replaced else result.verdict
+    refused = outcome.verdict == Verdict.PASS and result.verdict == Verdict.ERROR
+    verdict = Verdict.MISMATCH if result.verdict in replaced and not refused else result.verdict
     message = f"expected {expected} ({outcome.reason}), got {got}"
     if outcome.verdict == Verdict.ERROR and result.verdict in (Verdict.PASS, Verdict.FALLBACK, Verdict.MISMATCH):
         message = f"the model must be refused, as {expected} ({outcome.reason}), and {provider.name} ran it"
