@@ -58,7 +58,8 @@ def _answered(run: Callable[[], int]) -> int:
     try:
         return run()
     except OpmapError as error:
-        return _bad(error)
+        print_error(error)
+        return error.exit_code
     except KeyboardInterrupt:
         print_error("interrupted")
         return 130

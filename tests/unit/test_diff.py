@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bundle_folders import schema_of, validate
+from bundle_folders import agree, schema_of, validate
 from planted_markup import fields_in, planted
 
 from opmap.cli import main
@@ -53,6 +53,7 @@ def records(folder) -> list[dict]:
 def write_records(folder, changed: list[dict]) -> None:
     text = "".join(f"{json.dumps(record)}\n" for record in changed)
     (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
+    agree(folder)
 
 
 def change_json(file, change) -> None:
