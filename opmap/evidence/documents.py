@@ -377,7 +377,8 @@ class CauseRow(msgspec.Struct, frozen=True):
 class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `opmap diff DIR DIR DIR --json` prints. Each list has an entry per run.
 
-    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it.
+    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it,
+    and `gone` how many cases of that one it does not have.
     """
 
     schema: str = "opmap-diff-table/1"
@@ -386,3 +387,4 @@ class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     causes: list[CauseRow]
     verdicts: dict[Verdict, list[int]]
     worse: list[bool]
+    gone: list[int]
