@@ -557,6 +557,27 @@ class TestHostile:
         kind, value = ("input", "x") if name == "input_0.pb" else ("output", "y")
         self.refused(capsys, folder, f"test_data_set_0/{name}", f"must be FLOAT for {kind} '{value}', got {got}")
 
+    @pytest.mark.parametrize("dimensions", [33, 65, 100])
+    @pytest.mark.parametrize("held", ["made", "fed", "initializer"])
+    def test_dimensions(self, held, dimensions, tmp_path, capsys):
+        """An array of more dimensions than NumPy takes, which are 32 or 64: one line."""
+        sizes = [1] * dimensions
+        inputs = [value("x", TensorProto.FLOAT, sizes), value("i", TensorProto.INT64, [1])]
+        x = TensorProto(name="x", dims=sizes, data_type=TensorProto.FLOAT, raw_data=bytes(4))
+        feeds = (X, np.array([0], np.int64)) if held == "fed" else ()
+        constants = [x] if held == "initializer" else []
+        nodes, outputs = [gather()], [value("y", TensorProto.FLOAT, None)]
+        folder = write(tmp_path / "m", nodes, inputs[len(constants) :], outputs, constants, feeds)
+        if held == "fed":
+            (folder / "test_data_set_0" / "input_0.pb").write_bytes(x.SerializeToString())
+
+        if held == "made":
+            code, (record,) = checked(capsys, folder)
+            assert (0, "not-run") == (code, record["verdict"])
+            assert "input x has more than 32 dimensions" in record["message"]
+        else:
+            self.refused(capsys, folder, f"must have at most 32 dimensions, got {dimensions}")
+
     def test_elements(self, tmp_path, capsys):
         """Sizes are refused before memory is taken for them."""
         folder = one_node(tmp_path / "m")

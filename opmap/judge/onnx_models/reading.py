@@ -20,6 +20,7 @@ from ...errors import InputError, names, shown
 from ...files import file_inside, read_bytes
 from ...limits import (
     MAX_DATA_SETS,
+    MAX_DIMENSIONS,
     MAX_ELEMENTS,
     MAX_FOLDER_ENTRIES,
     MAX_MODEL_PARTS,
@@ -338,6 +339,8 @@ def _tensors(
 def _array(tensor: TensorProto) -> np.ndarray:
     """Returns the values of a tensor that holds them itself. Raises InputError."""
     _byte_count(tensor)
+    if len(tensor.dims) > MAX_DIMENSIONS:
+        raise InputError(f"must have at most {MAX_DIMENSIONS} dimensions, got {len(tensor.dims)}")
     try:
         return np.ascontiguousarray(numpy_helper.to_array(tensor)).reshape(tuple(tensor.dims))
     except (ValueError, TypeError, OverflowError) as error:
