@@ -159,6 +159,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def printable_lines(text: str) -> str:
+    """Returns the text with its control characters other than line breaks escaped."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
 def one_line(text: str) -> str:
     """Returns the text in one line, with its control characters escaped."""
     return printable(" ".join(text.split()))
