@@ -37,6 +37,9 @@ def console(*, stderr: bool = False) -> Console:
             for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else printable_lines(text), style, control)
 
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process with exit code 1, as if a case had failed
+
     return Escaping(emoji=False, stderr=stderr)
 
 

@@ -307,7 +307,10 @@ class Session:
         self._order = [item for batch in batches for item in batch]
         self.results.collect(self.items, self.judge_batch, advance, batches=batches)
         if self.bundle:
-            self.bundle.environment(self.provider.environment())
+            try:
+                self.bundle.environment(self.provider.environment())
+            except KeyboardInterrupt:
+                self.results.interrupted = True
 
     def _open_bundle(self) -> None:
         options = self.options

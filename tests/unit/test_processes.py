@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -197,6 +198,31 @@ class TestSignals:
         code, text = ended(process)
         assert (130, True, False) == (code, "interrupted" in text, "Traceback" in text), text
         assert [] == list((tmp_path / "temporary").iterdir())
+
+    @posix
+    @pytest.mark.parametrize("pause", [0.0, 0.3, 1.0])
+    def test_quick_ones(self, tmp_path, pause):
+        """Three quick Ctrl-C are one: the table of what was done is printed, the bundle is whole, and the run goes on later."""
+        (tmp_path / "mine.py").write_text(
+            BACKEND.format(body="time.sleep(float(os.environ.get('OPMAP_TEST_SLEEP', 0)))")
+        )
+        words = ("validate", "--provider", "mine:Backend", "--filter", "gather/*")
+        process = started(tmp_path, *words, "--report", "r", OPMAP_TEST_SLEEP="0.2")
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "r" / "results.jsonl").exists() or not (tmp_path / "r" / "results.jsonl").stat().st_size:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+
+        code, text = ended(process)
+
+        assert code in (130, -signal.SIGINT)  # a shell says 130 of both; the last one may come after the end of the program
+        assert (True, False) == ("cases on mine" in text, "Traceback" in text), text
+        assert "\ninterrupted: " in text and "cases left" in text
+        assert 130 == json.loads((tmp_path / "r" / "run.json").read_bytes())["totals"]["exit_code"]
+        assert 0 == ended(started(tmp_path, *words, "--resume", "r"))[0]
 
     @posix
     @pytest.mark.parametrize("name", ["opmap.cli.entry", "opmap.cli.commands.validate", "opmap.judge.run"])
