@@ -38,13 +38,13 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RECORDS)]
 class Totals(msgspec.Struct, frozen=True):
     """The number of records by verdict, and the exit code of the run.
 
-    `ids` is the digest of the ids of the records (see opmap.evidence.sums). It is null if it is that of the selection: every case
-    that was selected has a record.
+    `ids` is the digest of the ids of the records (see opmap.evidence.sums). It is absent if it is that of the selection: every
+    case that was selected has a record.
     """
 
     verdicts: dict[Verdict, Count]
     exit_code: int
-    ids: str | None = None
+    ids: str | msgspec.UnsetType = msgspec.UNSET
 
 
 PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver")

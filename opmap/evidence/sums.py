@@ -6,6 +6,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from ..judge.record import Record
 from ..judge.run import Results
 from ..vocabulary import Verdict
@@ -41,7 +43,7 @@ class Sums:
         """Returns the totals of the run."""
         digest = ids_digest(self._selection, self._ids)
         whole = digest == self._selection.get("ids")
-        return Totals(dict(sorted(self.verdicts.items())), exit_code, None if whole else digest)
+        return Totals(dict(sorted(self.verdicts.items())), exit_code, msgspec.UNSET if whole else digest)
 
     def red(self, *, required: bool) -> bool:
         """Returns whether the records make the run red (see `Results.red`)."""

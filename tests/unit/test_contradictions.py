@@ -251,7 +251,7 @@ class TestAccepted:
         assert 1 == main([*command, "--resume", "stopped"])
 
         run = json.loads((bundles / "stopped" / "run.json").read_bytes())
-        assert {"verdicts": {"mismatch": 5}, "exit_code": 1, "ids": None} == run["totals"]
+        assert {"verdicts": {"mismatch": 5}, "exit_code": 1} == run["totals"]
 
     def test_doubled(self, bundles, capsys):
         """Of a case in two bundles one record is kept. The merged bundle says so, and can be read again."""
