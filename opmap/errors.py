@@ -13,7 +13,9 @@ from .vocabulary import Stage, Verdict
 
 
 class OpmapError(Exception):
-    """The base class of every error that opmap raises on purpose."""
+    """The base class of every error that opmap raises on purpose. `exit_code` is that of a command which it ends."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class PseudocodeError(OpmapError, ValueError):
@@ -56,6 +58,12 @@ class InputError(OpmapError, ValueError):
     def __str__(self) -> str:
         file = self.file and cut(str(self.file))
         return ": ".join(printable(str(part)) for part in (file, self.path, self.message) if part)
+
+
+class ContradictionError(InputError):
+    """Raised if results can be read, but are incomplete or contradict themselves."""
+
+    exit_code = 1
 
 
 class BrokenRule(Protocol):
@@ -149,6 +157,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Returns the text with its control characters other than line breaks escaped."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
 def one_line(text: str) -> str:

@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -175,14 +176,21 @@ def _patiently(action: Callable[[], None]) -> None:
 
 
 def to_json(value: object) -> bytes:
-    """Returns a value as JSON. A character that UTF-8 does not have is escaped (`\\udc80`): half of a surrogate pair.
+    """Returns a value as JSON in printable characters: a control character is escaped (`\\u202e`), as JSON says.
 
-    File names, and messages of a provider, can hold such characters.
+    A character that UTF-8 does not have, half of a surrogate pair, becomes the six characters `\\udc80`. File names, and
+    messages of a provider, can hold such characters.
     """
     try:
-        return msgspec.json.encode(value)
+        content = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+        content = msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+    if content.isascii() and b"\x7f" not in content:
+        return content
+    text = content.decode()
+    for character in {*filterfalse(str.isprintable, text)}:
+        text = text.replace(character, re.sub("(....)", r"\\u\1", character.encode("utf-16-be").hex()))
+    return text.encode()
 
 
 def _escaped(value: object) -> object:

@@ -53,7 +53,7 @@ MAX_SIZES = 64
 tensor has at most 8 dimensions."""
 
 MAX_DIMENSIONS = 32
-"""The most sizes of an output in a results bundle: NumPy 1 makes no array of more."""
+"""The most sizes of an output in a results bundle, and of an array of an ONNX model: NumPy 1 makes no array of more."""
 
 MAX_ELEMENTS = 2**24
 """The largest number of elements of a tensor that a JSON file describes, its output included."""

@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted."""
+"""The command line. Exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted, 141 nobody reads."""
 
 from __future__ import annotations
 
@@ -45,10 +45,13 @@ def exit_code(run: Callable[[], int]) -> int:
     except OSError as error:
         if not error.filename and error.errno not in _OF_RESOURCES:  # stdout cannot be written
             abandon_stdout()
-            return 1 if _no_reader(error) else _bad(f"cannot write: {error.strerror or error}")
+            return NO_READER if _no_reader(error) else _bad(f"cannot write: {error.strerror or error}")
         what = error.filename or ("the current folder" if error.errno == errno.ENOENT else "a file or a process")
         return _bad(f"{what}: {error.strerror or error}")
 
+
+NO_READER = 141
+"""The exit code if the program that read stdout is gone: that of a program which SIGPIPE ends. It says nothing about the run."""
 
 _OF_RESOURCES = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Errors without the name of a file that are not of stdout: os.getcwd() in a folder that is gone, or too little of something."""
@@ -58,7 +61,8 @@ def _answered(run: Callable[[], int]) -> int:
     try:
         return run()
     except OpmapError as error:
-        return _bad(error)
+        print_error(error)
+        return error.exit_code
     except KeyboardInterrupt:
         print_error("interrupted")
         return 130

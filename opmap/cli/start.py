@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -26,13 +27,23 @@ def handle_signals(handler: Callable[[int, object], None]) -> None:
             signal.signal(number, handler)
 
 
+QUICK = 3.0
+"""For how many seconds further signals count as the one before them: nobody wants to lose the table by a second Ctrl-C."""
+
+_raised = float("-inf")
+
+
 def interrupt(number: int, frame: object) -> None:
     """Raises KeyboardInterrupt, so that a run tells its results and removes its folders; during an import a little later.
 
-    Native packages crash if an exception ends their import, and Python 3.11 makes another one of it where a class is made.
+    Does nothing within QUICK seconds after that. Native packages crash if an exception ends their import, and Python 3.11 makes another one of it where a class is made.
     """
+    global _raised
+    if time.monotonic() - _raised < QUICK:
+        return
     specs = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
     if not any(getattr(spec, "_initializing", False) for spec in specs):
+        _raised = time.monotonic()
         raise KeyboardInterrupt
     import threading
 

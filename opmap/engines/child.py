@@ -25,6 +25,9 @@ from .temporary import make_folder, remove_folder
 KILL_TIMEOUT = 5.0
 """The time limit in seconds for the end of a killed process. A process that hangs in a driver may never end."""
 
+SLICE = 0.1
+"""For how many seconds at a time opmap waits for an answer."""
+
 _STDERR_BYTES = 8192
 """The last bytes of a child's stderr that are kept."""
 
@@ -107,19 +110,22 @@ class Child:
         """Returns the next message.
 
         Raises Empty after `timeout` seconds, ChildEnded if the child ended, FrameError if the bytes are not a frame.
+
+        The time is counted in slices, of which each counts as long as was asked: in one that takes much longer, the machine
+        or both processes stood still.
         """
-        deadline = time.monotonic() + timeout
+        left = timeout
         while True:
-            left = deadline - time.monotonic()
             ended = not self.running
             try:
-                entry = self._inbox.get(timeout=1.0 if ended else max(0.0, min(left, 0.5)))
+                entry = self._inbox.get(timeout=1.0 if ended else SLICE)
             except Empty:
                 # Under Wine, a service that the child started may keep the child's stdout open after its end.
                 if ended:
                     raise ChildEnded from None
                 if left <= 0:
                     raise
+                left -= SLICE
                 continue
             if isinstance(entry, Exception):
                 raise entry

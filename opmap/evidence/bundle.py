@@ -4,12 +4,11 @@ line), and the reports that are made of these at the end."""
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import ContradictionError, InputError
 from ..files import to_json
 from ..judge.record import Record, shortened
 from ..judge.run import Results
@@ -26,12 +25,12 @@ from .documents import (
     Option,
     RunDocument,
     TimesDocument,
-    Totals,
 )
 from .json_files import decode
 from .junit import junit
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary, summary
+from .sums import Sums
 from .written_bundle import WrittenBundle, read_bundle
 
 
@@ -54,8 +53,8 @@ class Bundle:
     was written stays.
 
     Raises InputError, and changes nothing, if the folder is not empty, if another run writes into it, if it holds no run
-    to resume, a run with another selection, or a record that does not belong to it. Raises InputError if it cannot be
-    written.
+    to resume, a run with another selection, or (ContradictionError) a record that does not belong to it. Raises InputError if
+    it cannot be written.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Bundle:
     def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
         """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
         records = list(records)
-        totals = Totals(dict(sorted(Counter(record.verdict for record in records).items())), exit_code)
+        totals = Sums(self._run.selection, records).totals(exit_code)
         self._run = msgspec.structs.replace(self._run, problems=list(problems), totals=totals)
         written = self._files.written((record.case for record in records), _case_of)
         try:
@@ -142,7 +141,7 @@ class Bundle:
         for number, (_, record) in enumerate(earlier.read_records(), 1):
             if record.case not in ids:
                 message = "--resume: must be the record of a case that was selected"
-                raise InputError(message, path=f"line {number}", file=str(self.folder / RECORDS))
+                raise ContradictionError(message, path=f"line {number}", file=str(self.folder / RECORDS))
             self.done.append(record if whole else shortened(record))
         seen = {record.case for record in self.done}
         self._seconds = {case: seconds for case, seconds in earlier.seconds.items() if case in seen}

@@ -124,12 +124,14 @@ def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
                 counts[number] = now.cases
                 if not before:
                     rows.append((now, counts))
+    changes = [compare(old, new) for old, new in pairwise(runs)]
     return TableDocument(
         runs=[run.name for run in runs],
         causes_known=[run.bundle.diagnosis is not None for run in runs],
         causes=[CauseRow(group.relation.text, group.relation.fault, counts) for group, counts in rows],
         verdicts={v: [run.verdicts[v] for run in runs] for v in Verdict if any(run.verdicts[v] for run in runs)},
-        worse=[False, *(compare(old, new).worse for old, new in pairwise(runs))],
+        worse=[False, *(change.worse for change in changes)],
+        gone=[0, *(_count(change, "gone") for change in changes)],
     )
 
 
@@ -141,6 +143,11 @@ def _of_each_label(groups: Sequence[Group]) -> list[Group]:
         cases[group.label] += group.cases
         first.setdefault(group.label, group)
     return [msgspec.structs.replace(group, cases=cases[label]) for label, group in first.items()]
+
+
+def _count(document: DiffDocument, kind: Change) -> int:
+    """Returns the number of cases that changed in this way."""
+    return sum(change.change == kind for change in document.cases)
 
 
 def is_worse(change: CaseChange) -> bool:
@@ -345,19 +352,28 @@ def _notes(old: ReadRun, new: ReadRun) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class DiffView:
-    """What a comparison shows: its verdict, the runs from the oldest to the newest, and its sections."""
+    """What a comparison shows: its verdict, the runs from the oldest to the newest, and its sections.
+
+    `badge` is the verdict in a word or two: if cases are `gone`, nobody knows whether they are worse.
+    """
 
     verdict: str
     worse: bool
+    gone: bool
     runs: Sequence[str]
     sections: Sequence[Section]
+
+    @property
+    def badge(self) -> str:
+        return "worse" if self.worse else "cases are gone" if self.gone else "not worse"
 
     def print(self, console: Console) -> None:
         """Prints the sections, and the verdict last."""
         console.print(printable(" → ".join(self.runs)), soft_wrap=True, highlight=False, markup=False)
         for section in self.sections:
             section.print(console)
-        console.print(self.verdict, style="bold red" if self.worse else "bold green", highlight=False)
+        colour = "red" if self.worse else "yellow" if self.gone else "green"
+        console.print(self.verdict, style=f"bold {colour}", highlight=False)
 
     def markdown(self) -> str:
         """Returns the comparison as Markdown."""
@@ -371,15 +387,27 @@ def diff_view(document: DiffDocument | TableDocument, most: int = MOST_CASES) ->
     if isinstance(document, TableDocument):
         worse = [name for name, is_worse in zip(document.runs, document.worse, strict=True) if is_worse]
         verdict = f"{len(worse) or 'none'} of {len(document.runs)} runs {'is' if len(worse) < 2 else 'are'} worse than the run before"
-        return DiffView(verdict, bool(worse), document.runs, [_table(document, worse)])
+        verdict += f", and cases are gone from {sum(map(bool, document.gone))}" if any(document.gone) else ""
+        return DiffView(verdict, bool(worse), any(document.gone), document.runs, [_table(document, worse)])
+    gone, new = (_count(document, kind) for kind in ("gone", "new"))
     causes = sum(change.change == "new" for change in document.causes)
     cases = sum(map(is_worse, document.cases))
     texts = [
         f"{causes} new cause{'s' if causes > 1 else ''}" if causes else "",
-        f"{cases:,} case{'s are' if cases > 1 else ' is'} worse" if cases else "",
+        f"{_cases_are(cases)} worse" if cases else "",
     ]
     verdict = f"worse: {', '.join(filter(None, texts))}" if document.worse else "nothing got worse"
-    return DiffView(verdict, document.worse, [document.old, document.new], list(_sections(document, most)))
+    if gone and not document.worse:
+        verdict = f"{_cases_are(gone)} gone: only the others are known not to be worse"
+    sections = list(_sections(document, most))
+    if gone or new:
+        line = f"{_cases_are(gone)} gone, {_cases_are(new)} new: only the others are compared"
+        sections.insert(0, Section("The runs have different cases", lines=[line]))
+    return DiffView(verdict, document.worse, bool(gone), [document.old, document.new], sections)
+
+
+def _cases_are(count: int) -> str:
+    return f"{count:,} case{' is' if count == 1 else 's are'}"
 
 
 def _table(document: TableDocument, worse: Sequence[str]) -> Section:
@@ -391,6 +419,8 @@ def _table(document: TableDocument, worse: Sequence[str]) -> Section:
         rows.append([relation_text(cause.text, cause.fault), *cells])
     rows += [[verdict, *(f"{count or ''}" for count in counts)] for verdict, counts in document.verdicts.items()]
     lines = [f"{name}: worse than the run before" for name in worse]
+    gone = zip(document.runs, document.gone, strict=True)
+    lines += [f"{name}: {_cases_are(count)} gone since the run before" for name, count in gone if count]
     return Section("Causes and verdicts", ["cause, verdict", *document.runs], rows, lines=lines)
 
 

@@ -31,11 +31,20 @@ Facts: TypeAlias = dict[str, Fact]
 """The facts about the machine and the software by their names (see opmap.engines.machine.environment)."""
 
 
-class Totals(msgspec.Struct, frozen=True):
-    """The number of records by verdict, and the exit code of the run."""
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RECORDS)]
+"""A number of records."""
 
-    verdicts: dict[Verdict, int]
+
+class Totals(msgspec.Struct, frozen=True):
+    """The number of records by verdict, and the exit code of the run.
+
+    `ids` is the digest of the ids of the records (see opmap.evidence.sums). It is absent if it is that of the selection: every
+    case that was selected has a record.
+    """
+
+    verdicts: dict[Verdict, Count]
     exit_code: int
+    ids: str | msgspec.UnsetType = msgspec.UNSET
 
 
 PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver")
@@ -52,7 +61,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     environment: Facts | None = None
     problems: list[str] = []
     totals: Totals | None = None
-    records: int
+    records: Count
 
     @property
     def place(self) -> tuple[Option, ...]:
@@ -90,11 +99,11 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs(self) -> list[Part]:
-        """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
+        """The runs that were merged; of a bundle that is not merged, the one run. If that has not ended, its `records` is MAX_RECORDS."""
         if isinstance(self.parts, list):
             return self.parts
         facts = {name: getattr(self, name) for name in ("selection", "environment", "problems", "totals")}
-        return [Part(**facts, records=MAX_RECORDS)]
+        return [Part(**facts, records=sum(self.totals.verdicts.values()) if self.totals else MAX_RECORDS)]
 
     @property
     def exit_code(self) -> int:
@@ -368,7 +377,8 @@ class CauseRow(msgspec.Struct, frozen=True):
 class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `opmap diff DIR DIR DIR --json` prints. Each list has an entry per run.
 
-    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it.
+    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it,
+    and `gone` how many cases of that one it does not have.
     """
 
     schema: str = "opmap-diff-table/1"
@@ -377,3 +387,4 @@ class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     causes: list[CauseRow]
     verdicts: dict[Verdict, list[int]]
     worse: list[bool]
+    gone: list[int]

@@ -96,9 +96,9 @@ def report_html(bundle: WrittenBundle) -> str:
 
 
 def _embedded(value: object) -> Markup:
-    """Returns a value as JSON within a script element: no text in it can end the element or begin a comment."""
+    """Returns a value as JSON within a script element: no text in it ends the element or begins a comment."""
     text = to_json(value).decode()
-    for character in "<>&\u2028\u2029":
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import accumulate
@@ -26,11 +27,11 @@ def read_json(path: Path, type: type[T]) -> T:
 
 
 def read_lines(path: Path, type: type[T]) -> Iterator[tuple[int, T]]:
-    """Yields the number and the value of each line; nothing if there is no such file.
+    """Yields the number and the value of each line; nothing if there is no such file, also not as a link.
 
     A last line that was not written to its end is left out. Raises InputError as read_json does.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     if not path.is_file():
         raise InputError("must be a file", file=str(path))

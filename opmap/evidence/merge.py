@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import cut
+from ..errors import ContradictionError, cut
 from ..files import to_json
 from ..judge.record import Record
 from ..limits import MAX_SHOWN
+from ..vocabulary import Verdict
 from .bundle import write_reports
 from .documents import (
     DIAGNOSIS,
@@ -34,9 +35,10 @@ from .merged_causes import merged_groups
 from .reproducers.model_folders import write_files
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary
+from .sums import Sums
 from .written_bundle import WrittenBundle
 
-_OWN = ("ids", "shard", "adapter", "device_id", *PLACE)
+_OWN = ("opmap", "ids", "shard", "adapter", "device_id", *PLACE)
 """The keys of a selection that differ between shards and between adapters."""
 
 
@@ -65,7 +67,7 @@ class Merging:
 
     After `write`, `notes` has a line for each survey and each folder of a failure that is left out.
 
-    Raises InputError if a bundle cannot be read.
+    Raises InputError if a bundle cannot be read, or (ContradictionError) if it contradicts itself or is of another opmap.
     """
 
     def __init__(self, bundles: Sequence[WrittenBundle]):
@@ -85,6 +87,11 @@ class Merging:
             other[before.source, at] += before.verdict != record.verdict
             if record.failed and not before.failed:
                 self._kept[key] = _Kept(at, record.verdict, True)
+        for source in self._sources:
+            wanted, got = (s.part.selection.get("opmap") for s in (self._sources[0], source))
+            if wanted != got:
+                message = f"must be a run of opmap {wanted}, as {self._sources[0].name} is, got one of {got}"
+                raise ContradictionError(message, file=source.name)
         self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
 
     def write(self, folder: str | os.PathLike[str]) -> Totals:
@@ -151,11 +158,13 @@ class Merging:
         return dict(sorted(times.items()))
 
     def _run(self, records: Sequence[Sequence[Record]]) -> RunDocument:
-        parts = [
-            msgspec.structs.replace(source.part, records=len(part_records))
-            for source, part_records in zip(self._sources, records, strict=True)
-        ]
-        verdicts = Counter(record.verdict for part_records in records for record in part_records)
+        parts = []
+        verdicts = Counter[Verdict]()
+        for source, part_records in zip(self._sources, records, strict=True):
+            part, sums = source.part, Sums(source.part.selection, part_records)
+            totals = part.totals and sums.totals(part.totals.exit_code)
+            parts.append(msgspec.structs.replace(part, records=len(part_records), totals=totals))
+            verdicts += sums.verdicts
         environments = [part.environment for part in parts]
         red = bool(self.problems) or any(part.totals is None or part.totals.exit_code for part in parts)
         return RunDocument(
@@ -209,7 +218,8 @@ class Merging:
         runs: dict[tuple[tuple[Option, ...], bytes], dict[int, set[int]]] = {}
         for source in self._sources:
             number, _, total = str(source.part.selection.get("shard")).partition("/")
-            if number.isdecimal() and total.isdecimal() and len(number) < 10 and len(total) < 10:
+            decimal = all(part.isdecimal() and len(part) < 10 for part in (number, total))
+            if decimal and 1 <= int(number) <= int(total):
                 shards = runs.setdefault((source.part.place, to_json(source.options)), {})
                 shards.setdefault(int(total), set()).add(int(number))
         several = len({source.part.place for source in self._sources}) > 1

@@ -11,7 +11,7 @@ from importlib import metadata
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..errors import short_line
+from ..errors import printable_lines, short_line
 from ..files import write_output
 from .markdown import block, code, plain
 
@@ -45,12 +45,18 @@ def _environment(*, is_html: bool) -> Environment:
     environment = Environment(
         loader=PackageLoader("opmap", "evidence/templates"),
         autoescape=is_html,
+        finalize=_printable,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"short_line": short_line, "plain": plain, "code": code, "block": block}
     return environment
+
+
+def _printable(value: object) -> object:
+    """Returns what a page shows of a value: a text that is no markup without control characters."""
+    return printable_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def write_page(path: str | os.PathLike[str], content: str) -> None:

@@ -96,5 +96,5 @@ class Section:
         if self.header:
             rows = [[plain(cell) for cell in row] for row in self.rows]
             footer = [[f"**{plain(cell)}**" if cell else "" for cell in self.footer]] if self.footer else []
-            content = table(list(map(plain, self.header)), [*rows, *footer], right=self.right)
+            content = table(list(map(plain, self.header)), [*rows, *footer], right=self.right) + content
         return f"## {plain(self.title)}\n\n{content}"

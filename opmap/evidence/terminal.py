@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, one_line, printable
+from ..errors import InputError, one_line, printable, printable_lines
 from ..vocabulary import Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def console(*, stderr: bool = False) -> Console:
     class Escaping(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for text, style, control in super().render(renderable, options):
-                yield Segment(text if control else _escaped(text), style, control)
+                yield Segment(text if control else printable_lines(text), style, control)
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process with exit code 1, as if a case had failed
 
     return Escaping(emoji=False, stderr=stderr)
 
@@ -47,7 +50,7 @@ def print_line(text: object) -> None:
 
 def print_text(text: str) -> None:
     """Prints a text of several lines on stdout. Control characters other than line breaks are escaped."""
-    print(_escaped(text))
+    print(printable_lines(text))
 
 
 def print_error(message: object) -> None:
@@ -89,11 +92,6 @@ def _write(content: bytes) -> None:
     else:
         buffer.write(content)
         buffer.flush()
-
-
-def _escaped(text: str) -> str:
-    """Returns a text without control characters other than line breaks."""
-    return "\n".join(map(printable, text.split("\n"))) if not text.isprintable() else text
 
 
 @contextmanager

@@ -6,19 +6,23 @@ A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from ..errors import InputError, shown
+from ..errors import ContradictionError, InputError, cut, shown
+from ..files import to_json
 from ..judge.record import Record, TensorRecord, shortened
-from ..limits import MAX_DIMENSIONS, MAX_GLOB, MAX_RECORDS
+from ..limits import MAX_DIMENSIONS, MAX_GLOB, MAX_RECORDS, MAX_SHOWN
 from ..tensors import DataType
+from ..vocabulary import Verdict
 from .documents import (
     DIAGNOSIS,
     RECORDS,
@@ -30,8 +34,10 @@ from .documents import (
     RunDocument,
     SurveyDocument,
     TimesDocument,
+    Totals,
 )
 from .json_files import read_json, read_lines
+from .sums import Sums
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class WrittenBundle:
 
     @property
     def parts(self) -> list[Part]:
-        """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
+        """The runs that were merged; of a bundle that is not merged, the one run."""
         return self.run.runs
 
     def asked(self, name: str) -> str | None:
@@ -70,47 +76,88 @@ class WrittenBundle:
         return failed | {group.smallest.case for group in (self.diagnosis.groups if self.diagnosis else ())}
 
     def read_records(self) -> Iterator[tuple[int, Record]]:
-        """Yields each record with the number of its part. The file is read anew each time; there may be none.
+        """Yields each record with the number of its part. The file is read anew each time; before the end of a run there may be none.
 
-        Raises InputError if the file cannot be read, has too many lines, or holds no record, a case twice in a part, an
-        output of a failed case that is no tensor, or another number of records than the parts say.
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, or an output of a failed case that
+        is no tensor. Raises ContradictionError if a part has a case twice or a record from elsewhere, or if the records of a run
+        that has ended are others than run.json says: the records decide. So whoever reads them all reads no run as green that
+        lost a record.
         """
-        path = self.folder / RECORDS
-        ends = [(number, part.records) for number, part in enumerate(self.parts)]
-        part, left, seen = -1, 0, set[str]()
-        line = 0
-        for line, record in read_lines(path, Record):
-            if line > MAX_RECORDS:
-                raise InputError(f"must have at most {MAX_RECORDS} lines", file=str(path))
-            while not left:
-                if not ends:
-                    raise self._another_number(line)
-                (part, left), seen = ends.pop(0), set()
-            if record.case is None or len(record.case) > MAX_GLOB:
-                message = f"case must be an id of at most {MAX_GLOB} characters, got {shown(record.case)}"
-                raise InputError(message, path=f"line {line}", file=str(path))
-            if record.case in seen:
-                message = f"must be the only record of {record.case}"
-                raise InputError(message, path=f"line {line}", file=str(path))
-            if not record.good:
-                tensors = {"expected": record.expected, "actual": record.actual}
-                for field, output in (record.outputs or {}).items():
-                    tensors |= {
-                        f"outputs[{field}].expected": output.expected,
-                        f"outputs[{field}].actual": output.actual,
-                    }
-                for name, tensor in tensors.items():
-                    _check_bits(tensor, path, f"line {line}: $.{name}.Bits")
-            seen.add(record.case)
-            left -= 1
-            yield part, record
-        if self.run.merged and (left or any(count for _, count in ends)):
-            raise self._another_number(line)
+        path, run_file = self.folder / RECORDS, str(self.folder / RUN)
+        lines, line = read_lines(path, Record), 0
+        ended = self.run.merged or self.run.totals is not None
+        verdicts = Counter[Verdict]()
+        for number, part in enumerate(self.parts):
+            sums, seen = Sums(part.selection), set[str]()
+            for line, record in islice(lines, part.records):
+                if line > MAX_RECORDS:
+                    raise InputError(f"must have at most {MAX_RECORDS} lines", file=str(path))
+                _check_record(record, part, seen, path, f"line {line}")
+                seen.add(record.case or "")
+                sums.add(record)
+                yield number, record
+            verdicts += sums.verdicts
+            if ended and len(seen) < part.records:
+                raise self._another_number(str(line))
+            if part.totals is not None:
+                _check_totals(part, part.totals, sums, run_file, f"$.parts[{number}]" if self.run.merged else "$")
+        if next(lines, None):
+            raise self._another_number("more")
+        if self.run.merged and self.run.totals:
+            red = int(bool(self.run.problems) or any(part.exit_code for part in self.parts))
+            _check_same(Totals(dict(sorted(verdicts.items())), red), self.run.totals, run_file, "$")
 
-    def _another_number(self, lines: int) -> InputError:
+    def _another_number(self, got: str) -> ContradictionError:
         wanted = sum(part.records for part in self.parts)
-        message = f"must have {wanted} lines, as the parts in {RUN} say, got {lines}"
-        return InputError(message, file=str(self.folder / RECORDS))
+        message = f"must have {wanted} lines, each with its line break, as {RUN} says, got {got}"
+        return ContradictionError(message, file=str(self.folder / RECORDS))
+
+
+def _check_record(record: Record, part: Part, seen: Collection[str], path: Path, line: str) -> None:
+    """Raises InputError if a record cannot be one of a part of which the cases in `seen` have records already."""
+    if record.case is None or len(record.case) > MAX_GLOB:
+        message = f"case must be an id of at most {MAX_GLOB} characters, got {shown(record.case)}"
+        raise InputError(message, path=line, file=str(path))
+    if record.case in seen:
+        raise ContradictionError(f"must be the only record of {record.case}", path=line, file=str(path))
+    for key in ("provider", "device_class"):
+        wanted, got = part.selection.get(key), getattr(record, key)
+        if wanted != got and None not in (wanted, got):
+            message = f"must be {shown(wanted)}, as in {RUN}, got {shown(got)}"
+            raise ContradictionError(message, path=f"{line}: $.{key}", file=str(path))
+    if not record.good:
+        tensors = {"expected": record.expected, "actual": record.actual}
+        for field, output in (record.outputs or {}).items():
+            tensors |= {f"outputs[{field}].expected": output.expected, f"outputs[{field}].actual": output.actual}
+        for name, tensor in tensors.items():
+            _check_bits(tensor, path, f"{line}: $.{name}.Bits")
+
+
+def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str) -> None:
+    """Raises ContradictionError if the records of a run that has ended add up to something else than run.json says."""
+    red, may_be_red = (bool(part.problems) or sums.red(required=required) for required in (False, True))
+    codes = [*([] if red else [0]), *([1] if may_be_red or totals.ids else []), 130]
+    wanted = sums.totals(totals.exit_code if totals.exit_code in codes else codes[0])
+    _check_same(wanted, totals, file, place)
+    if wanted.ids != totals.ids:
+        of = f"opmap {part.selection.get('opmap')}, shard {part.selection.get('shard')} and the ids in {RECORDS}"
+        message = f"must be the digest of {cut(of)}, got another one"
+        raise ContradictionError(message, path=f"{place}.selection.ids", file=file)
+    packages = (part.environment or {}).get("packages")
+    version = packages.value.get("opmap") if packages and isinstance(packages.value, dict) else None
+    if version not in (None, part.selection.get("opmap")):
+        message = f"must have opmap {part.selection.get('opmap')}, as the selection says, got {shown(version)}"
+        raise ContradictionError(message, path=f"{place}.environment.packages", file=file)
+
+
+def _check_same(wanted: Totals, got: Totals, file: str, place: str) -> None:
+    """Raises ContradictionError if totals have other counts or another exit code than the records say."""
+    for key in ("verdicts", "exit_code"):
+        values = getattr(wanted, key), getattr(got, key)
+        if values[0] != values[1]:
+            texts = [cut(to_json(value).decode(), MAX_SHOWN) for value in values]
+            message = f"must be {texts[0]}, as {RECORDS} says, got {texts[1]}"
+            raise ContradictionError(message, path=f"{place}.totals.{key}", file=file)
 
 
 def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> WrittenBundle:
@@ -123,14 +170,13 @@ def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> Writt
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     run = _document(path / RUN, RunDocument)
-    if run.merged and not (run.runs and all(0 <= part.records <= MAX_RECORDS for part in run.runs)):
-        message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
-        raise InputError(message, path="$.parts", file=str(path / RUN))
-    times = _document(path / TIMES, TimesDocument).seconds if (path / TIMES).exists() else {}
-    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if causes and (path / DIAGNOSIS).exists() else None
+    if not run.runs:
+        raise InputError("must hold a part", path="$.parts", file=str(path / RUN))
+    times = _document(path / TIMES, TimesDocument).seconds if os.path.lexists(path / TIMES) else {}
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if causes and os.path.lexists(path / DIAGNOSIS) else None
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
-    survey = _document(path / SURVEY, SurveyDocument) if (path / SURVEY).exists() else None
+    survey = _document(path / SURVEY, SurveyDocument) if os.path.lexists(path / SURVEY) else None
     return WrittenBundle(path, run, diagnosis, times, survey)
 
 

@@ -65,30 +65,27 @@ class Results:
         """
         done = {record.case for record in self.records}
         failures = len(self.failures())
-        for batch in [[item] for item in items] if batches is None else batches:
-            records, begin = dict[str | None, Record](), perf_counter()
-            new = [item for item in batch if item.id not in done]
-            if new and not self._stopped(failures):
-                try:
+        most = self.max_failures or float("inf")
+        try:
+            for batch in [[item] for item in items] if batches is None else batches:
+                records, begin = dict[str | None, Record](), perf_counter()
+                if failures < most and any(item.id not in done for item in batch):
                     records = {record.case: record for record in judge(batch)}
-                except KeyboardInterrupt:
-                    self.interrupted = True
-            seconds = (perf_counter() - begin) / len(batch)
-            for item in batch:
-                if item.id not in done:
-                    if item.id not in records or self._stopped(failures):
-                        self.left += 1
-                        continue
-                    self.add(records[item.id], seconds)
-                    failures += records[item.id].failed
-                    if isinstance(item, Case):
-                        item.lighten()
-                advance()
+                seconds = (perf_counter() - begin) / len(batch)
+                for item in batch:
+                    if item.id not in done:
+                        if item.id not in records or failures >= most:
+                            continue
+                        self.add(records[item.id], seconds)
+                        failures += records[item.id].failed
+                        if isinstance(item, Case):
+                            item.lighten()
+                    advance()
+        except KeyboardInterrupt:
+            self.interrupted = True
         positions = {item.id: position for position, item in enumerate(items)}
+        self.left = len(positions.keys() - {record.case for record in self.records})
         self.records.sort(key=lambda record: positions.get(record.case or "", -1))
-
-    def _stopped(self, failures: int) -> bool:
-        return self.interrupted or bool(self.max_failures and failures >= self.max_failures)
 
     def skip(self, records: Iterable[Record]) -> None:
         """Adds records of cases that were not run. A case that has a record already is left out."""

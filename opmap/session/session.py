@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import metadata
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +29,7 @@ from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
 from ..evidence.bundle import Bundle
 from ..evidence.results_folder import factory, identity
+from ..evidence.sums import ids_digest
 from ..files import read_bytes
 from ..judge.decide import not_run, refusal, settle
 from ..judge.items import Item
@@ -305,7 +307,10 @@ class Session:
         self._order = [item for batch in batches for item in batch]
         self.results.collect(self.items, self.judge_batch, advance, batches=batches)
         if self.bundle:
-            self.bundle.environment(self.provider.environment())
+            try:
+                self.bundle.environment(self.provider.environment())
+            except KeyboardInterrupt:
+                self.results.interrupted = True
 
     def _open_bundle(self) -> None:
         options = self.options
@@ -318,14 +323,15 @@ class Session:
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
+        selected = {"opmap": metadata.version("opmap"), **self.options.selected}
         return {
-            "ids": _digest("\n".join(item.id for item in self.items).encode()),
+            "ids": ids_digest(selected, (item.id for item in self.items)),
             "case_ids": CASE_IDS,
             "known_failures": self._known_failures_digest,
             "provider": self.provider_name,
             "case": self.selection.ids,
             **factory(self.options.provider),
-            **self.options.selected,
+            **selected,
             **identity(self.provider),
         }
 

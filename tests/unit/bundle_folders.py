@@ -5,14 +5,29 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import msgspec
 
 from opmap.cli import main
+from opmap.evidence.documents import RunDocument
 from opmap.evidence.schemas import json_schema
+from opmap.evidence.sums import Sums, ids_digest
+from opmap.judge.record import Record
 
 
 def validate(folder, *arguments: str) -> int:
     """Runs `opmap validate` with a results bundle in this folder."""
     return main(["validate", *arguments, "--report", str(folder)])
+
+
+def agree(folder, exit_code: int | None = None) -> None:
+    """Makes run.json say what the records add up to, with this exit code: as if the run had given these records."""
+    records = [msgspec.json.decode(line, type=Record) for line in (folder / "results.jsonl").read_bytes().splitlines()]
+    run = json.loads((folder / "run.json").read_bytes())
+    run["selection"]["ids"] = ids_digest(run["selection"], (record.case for record in records))
+    sums = Sums(run["selection"], records)
+    code = int(bool(run.get("problems")) or sums.red(required=False)) if exit_code is None else exit_code
+    document = msgspec.convert(run | {"totals": None}, RunDocument)
+    (folder / "run.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(document, totals=sums.totals(code))))
 
 
 def schema_of(name: str):

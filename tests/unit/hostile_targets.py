@@ -33,6 +33,7 @@ from opmap.errors import OpmapError
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.diff import ReadRun, compare, diff_view
 from opmap.evidence.merge import Merging
+from opmap.evidence.sums import ids_digest
 from opmap.evidence.written_bundle import read_bundle
 from opmap.judge.record import Record, TensorRecord
 from opmap.known import known_failures
@@ -337,10 +338,10 @@ _MERGED = {
                 "adapters": {"value": [{"name": name, "driver_version": {"value": "3"}}], "source": "s"},
             },
             "problems": ["a"],
-            "totals": {"verdicts": {"pass": 1}, "exit_code": 0},
+            "totals": {"verdicts": {"pass": 1}, "exit_code": 1, "ids": ids_digest({"shard": "1/2"}, [id])},
             "records": 1,
         }
-        for name in ("a", "b")
+        for name, id in zip("ab", _IDS, strict=True)
     ],
 }
 
@@ -369,6 +370,8 @@ def _written_target(name: str, document: object) -> Target:
         bad = folder / "bad"
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)
+        if name == "results.jsonl":  # of a run that goes on: no totals contradict it
+            (bad / "run.json").write_text('{"schema": "opmap-results/1", "selection": {}}', encoding="utf-8")
         (bad / name).write_bytes(data)
         bundles = [read_bundle(good), read_bundle(bad)]
         view = diff_view(compare(*map(ReadRun, bundles)))

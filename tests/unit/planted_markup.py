@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from bundle_folders import agree
+
 MARKUP = "<img src=x onerror=alert('{name}')></script><!--<script>'\"&{{{{ 7 * 7 }}}}\u2028"
 """A text that does harm if it becomes a part of the page."""
 
@@ -37,9 +39,10 @@ def planted(folder) -> set[str]:
         "environment": environment,
         "problems": [mark("problem")],
     }
-    names = ("file", "case", "operator", "variant", "rule", "path", "message", "provider", "device_class", "descriptor")
+    names = ("file", "case", "operator", "variant", "rule", "path", "message", "descriptor")
     record = {
         **{name: mark(f"record.{name}") for name in names},
+        **{name: selection[name] for name in ("provider", "device_class")},
         "verdict": "mismatch",
         "rules": [mark("rules")],
         "kinds": [mark("kinds")],
@@ -94,6 +97,7 @@ def planted(folder) -> set[str]:
     }
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document) + "\n")
+    agree(folder)
     return fields_in(json.dumps([*documents.values()], ensure_ascii=False))
 
 

@@ -19,14 +19,15 @@ from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import InputError
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.results_folder import identity
-from opmap.judge.record import Record, TensorRecord
+from opmap.judge.record import PlacementRecord, Record, TensorRecord
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
 
 IDS = [f"case/{i}" for i in range(300)]
-RECORDS = [Record(case=case, verdict=Verdict.PASS, provider="p") for case in IDS]
+PROVEN = PlacementRecord(True, "a source", [])
+RECORDS = [Record(case=case, verdict=Verdict.PASS, provider="p", placement=PROVEN) for case in IDS]
 SELECTION = {"provider": "p", "filter": ["*"], "repeat": 1, "shuffle": None}
 
 EXAMPLES = ["validate", "--provider", "cpu", "--filter", "gather/example.*"]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bundle_folders import schema_of, validate
+from bundle_folders import agree, schema_of, validate
 from planted_markup import fields_in, planted
 
 from opmap.cli import main
@@ -53,6 +53,7 @@ def records(folder) -> list[dict]:
 def write_records(folder, changed: list[dict]) -> None:
     text = "".join(f"{json.dumps(record)}\n" for record in changed)
     (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
+    agree(folder)
 
 
 def change_json(file, change) -> None:
@@ -222,6 +223,28 @@ class TestCases:
         code, document = diff("cpu", "other")
 
         assert (worse, [(case, change)]) == (code, kinds(document))
+
+    @pytest.mark.parametrize("more", [[], ["--markdown"]])
+    def test_different_cases(self, more, bundles, capsys):
+        """Runs with different cases: that comes first, and nobody says that nothing got worse if cases are gone."""
+        shutil.copytree("cpu", "less")
+        write_records(bundles / "less", records(bundles / "cpu")[2:])
+
+        def lines(*names: str) -> str:
+            capsys.readouterr()
+            assert 0 == main(["diff", *names, *more, "--html", "page.html"])
+            return capsys.readouterr().out
+
+        out = lines("cpu", "less")
+        assert "2 cases are gone: only the others are known not to be worse" in out and "nothing got worse" not in out
+        assert out.index("2 cases are gone, 0 cases are new") < out.index("Causes") < out.index("Cases that are gone")
+        assert 'badge unfinished">cases are gone<' in Path("page.html").read_text(encoding="utf-8")
+        assert "0 cases are gone, 2 cases are new" in (out := lines("less", "cpu")) and "nothing got worse" in out
+        assert "none of 3 runs is worse than the run before, and cases are gone from 1" in (
+            out := lines("cpu", "less", "cpu")
+        )
+        assert "less: 2 cases are gone since the run before" in out
+        assert "different cases" not in lines("cpu", "cpu")
 
     @pytest.mark.parametrize("other", [True, False])
     def test_bits(self, other, diff, bundles):

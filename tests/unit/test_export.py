@@ -23,6 +23,7 @@ from opmap.cases.selection import find_case
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Fact
 from opmap.engines.machine.runtimes import installed
+from opmap.errors import encodable
 from opmap.evidence.export import export_folder
 from opmap.evidence.failure_folders import folder_name
 from opmap.evidence.redaction import Redactor
@@ -130,6 +131,49 @@ class TestIssue:
         assert 1 == sum(token.type == "heading_open" and token.tag == "h1" for token in tokens)
         assert "Diagnosis" in [token.content for token in tokens]
         assert "\x1b" not in text
+
+
+class TestHostile:
+    """Texts of providers and files that would harm the reader's terminal, or end a text of the program."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a NUL \0 here",
+            "red \x1b[31m, \x9b31m and \x7f",
+            "turned \u202e around \u2066 and \U000e0041",
+            'quotes """ and \'\'\' at the end "',
+            "a backslash \\ at the end \\",
+            "\\x00 \\N{DIGIT ONE} \\",
+            "lines\r\nand \x0b \x0c \x1c \x85 \u2028 more",
+            "half \ud800 a pair \udc80",
+        ],
+    )
+    def test_text(self, text, tmp_path):
+        """The program is one that Python takes, it runs, and no file holds a character that is not printed as it is."""
+        case, its = record(EXAMPLE, "fault:output-zero")
+        known_text = encodable(text)  # no file and no cleaned message holds half a pair
+        its = msgspec.structs.replace(its, message=known_text, provider=known_text, device_class=text)
+        case = dataclasses.replace(case, id=known_text, file=known_text)
+        options = {text: text}
+
+        files = export_folder(
+            case,
+            record=its,
+            provider=f"{text}ExecutionProvider",
+            provider_options=options,
+            session_options=options,
+            diagnosis=[text],
+            again=text,
+        )
+
+        for name, content in files.items():
+            if not name.endswith((".pb", ".onnx")):
+                assert all(line.isprintable() for line in content.decode().split("\n")), name
+        compile(files["repro.py"], "repro.py", "exec")
+        write_files(tmp_path / "out", files)
+        code, out = run(tmp_path / "out", "CPUExecutionProvider")
+        assert (0, True) == (code, "\nright\n" in out)
 
 
 class TestRedact:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from bundle_folders import check_bundle, validate
+from bundle_folders import agree, check_bundle, validate
 from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
@@ -175,6 +175,7 @@ for name, text in [*((name, None) for name in large), *(("run.json", text) for t
             (bundles / "one" / file).write_text(
                 text.replace("gather/example.1", "mine"), encoding="utf-8", newline="\n"
             )
+        agree(bundles / "one")
 
         merge("one", "two", "three")
 
@@ -227,6 +228,7 @@ class TestProblems:
         """A shard that is missing is named, also in the new bundle."""
         line = "missing: shard 2/3"
         write_run(bundles / "cpu", selection=run_of(bundles / "cpu")["selection"] | {"shard": "2/999999999"})
+        agree(bundles / "cpu")
         code, (many,) = merge("cpu")  # which is green
         assert 1 == code and many.startswith("opmap: missing: shard 1/999999999, 3/999999999, 4/")
         assert many.endswith(", 11/999999999 and 999,999,988 more")
@@ -241,6 +243,7 @@ class TestProblems:
     def test_last_line(self, bundles, capsys):
         """The last line says why the exit code of green bundles is 1."""
         write_run(bundles / "cpu", selection=run_of(bundles / "cpu")["selection"] | {"shard": "1/2"})
+        agree(bundles / "cpu")
         capsys.readouterr()
 
         assert 1 == main(["merge", "cpu", "-o", "new"])
@@ -266,6 +269,7 @@ class TestProblems:
         (bundles / "passed" / "results.jsonl").write_text(
             text.replace('"mismatch"', '"pass"'), encoding="utf-8", newline="\n"
         )
+        agree(bundles / "passed")
 
         for names in (("passed", "whole"), ("whole", "passed")):
             _, lines = merge(*names)
@@ -284,7 +288,7 @@ class TestProblems:
     def test_not_ended(self, merge, bundles):
         """A run that was killed, or interrupted, and causes that nobody sought."""
         write_run(bundles / "one", totals=None)
-        write_run(bundles / "two", totals={"verdicts": {}, "exit_code": 130})
+        agree(bundles / "two", exit_code=130)
         (bundles / "three" / "diagnosis.json").unlink()
 
         code, lines = merge("one", "two", "three")

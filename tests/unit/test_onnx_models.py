@@ -251,6 +251,21 @@ class TestOddOneOut:
         assert (1, "error") == (code, record["verdict"])
         assert "output_0.pb is the odd one out" in record["message"]
 
+    @pytest.mark.parametrize("behind", [False, True])
+    def test_not_compared(self, behind, tmp_path, capsys):
+        """An expected output of a type that opmap does not read is named."""
+        nodes = [gather(), *([helper.make_node("Identity", ["y"], ["z"])] if behind else [])]
+        inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
+        output = onnx.ValueInfoProto(name="z" if behind else "y")  # of any type
+        folder = write(tmp_path / "m", nodes, inputs, [output], (), (X, np.array([0, 2], np.int64)))
+        raw = TensorProto(dims=[2], data_type=TensorProto.BFLOAT16, raw_data=b"1234").SerializeToString()
+        (folder / "test_data_set_0" / "output_0.pb").write_bytes(raw)
+
+        code, (record,) = checked(capsys, folder)
+
+        assert (0, "pass") == (code, record["verdict"])
+        assert "test_data_set_0/output_0.pb is not compared: opmap does not read its type" == record["message"]
+
 
 class TestInside:
     """Nodes whose values the model's outputs do not show."""
@@ -524,6 +539,44 @@ class TestHostile:
         raw = numpy_helper.from_array(X.astype(np.float64)).SerializeToString()
         (folder / "test_data_set_0" / "input_0.pb").write_bytes(raw)
         self.refused(capsys, folder, "test_data_set_0/input_0.pb", "must be FLOAT for input 'x', got DOUBLE")
+
+    @pytest.mark.parametrize(
+        "content, got",
+        [
+            (b"", "UNDEFINED"),
+            (helper.make_tensor("y", TensorProto.STRING, [1], [b"a"]).SerializeToString(), "STRING"),
+            (TensorProto(dims=[1], data_type=TensorProto.BFLOAT16, raw_data=b"12").SerializeToString(), "BFLOAT16"),
+            (TensorProto(data_type=999).SerializeToString(), "type 999"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["input_0.pb", "output_0.pb"])
+    def test_type_that_is_not_read(self, name, content, got, tmp_path, capsys):
+        """A file that is empty, or of a type that the model does not have, is refused: its values would be compared with nothing."""
+        folder = one_node(tmp_path / "m", expected=[X[[0, 2]]])
+        (folder / "test_data_set_0" / name).write_bytes(content)
+        kind, value = ("input", "x") if name == "input_0.pb" else ("output", "y")
+        self.refused(capsys, folder, f"test_data_set_0/{name}", f"must be FLOAT for {kind} '{value}', got {got}")
+
+    @pytest.mark.parametrize("dimensions", [33, 65, 100])
+    @pytest.mark.parametrize("held", ["made", "fed", "initializer"])
+    def test_dimensions(self, held, dimensions, tmp_path, capsys):
+        """An array of more dimensions than NumPy takes, which are 32 or 64: one line."""
+        sizes = [1] * dimensions
+        inputs = [value("x", TensorProto.FLOAT, sizes), value("i", TensorProto.INT64, [1])]
+        x = TensorProto(name="x", dims=sizes, data_type=TensorProto.FLOAT, raw_data=bytes(4))
+        feeds = (X, np.array([0], np.int64)) if held == "fed" else ()
+        constants = [x] if held == "initializer" else []
+        nodes, outputs = [gather()], [value("y", TensorProto.FLOAT, None)]
+        folder = write(tmp_path / "m", nodes, inputs[len(constants) :], outputs, constants, feeds)
+        if held == "fed":
+            (folder / "test_data_set_0" / "input_0.pb").write_bytes(x.SerializeToString())
+
+        if held == "made":
+            code, (record,) = checked(capsys, folder)
+            assert (0, "not-run") == (code, record["verdict"])
+            assert "input x has more than 32 dimensions" in record["message"]
+        else:
+            self.refused(capsys, folder, f"must have at most 32 dimensions, got {dimensions}")
 
     def test_elements(self, tmp_path, capsys):
         """Sizes are refused before memory is taken for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -199,6 +200,34 @@ class TestSignals:
         assert [] == list((tmp_path / "temporary").iterdir())
 
     @posix
+    @pytest.mark.parametrize("pause", [0.0, 0.3, 1.0])
+    def test_quick_ones(self, tmp_path, pause):
+        """Three quick Ctrl-C are one: the table of what was done is printed, the bundle is whole, and the run goes on later."""
+        (tmp_path / "mine.py").write_text(
+            BACKEND.format(body="time.sleep(float(os.environ.get('OPMAP_TEST_SLEEP', 0)))")
+        )
+        words = ("validate", "--provider", "mine:Backend", "--filter", "gather/*")
+        process = started(tmp_path, *words, "--report", "r", OPMAP_TEST_SLEEP="0.2")
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "r" / "results.jsonl").exists() or not (tmp_path / "r" / "results.jsonl").stat().st_size:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+
+        code, text = ended(process)
+
+        assert code in (
+            130,
+            -signal.SIGINT,
+        )  # a shell says 130 of both; the last one may come after the end of the program
+        assert (True, False) == ("cases on mine" in text, "Traceback" in text), text
+        assert "\ninterrupted: " in text and "cases left" in text
+        assert 130 == json.loads((tmp_path / "r" / "run.json").read_bytes())["totals"]["exit_code"]
+        assert 0 == ended(started(tmp_path, *words, "--resume", "r"))[0]
+
+    @posix
     @pytest.mark.parametrize("name", ["opmap.cli.entry", "opmap.cli.commands.validate", "opmap.judge.run"])
     def test_during_imports(self, tmp_path, name):
         """Ctrl-C while opmap imports its own modules."""
@@ -269,6 +298,55 @@ from opmap.cli import main
 exit(main())
 """
         return started(folder, "validate", "--provider", "cpu", program=program)
+
+
+@posix
+class TestSuspended:
+    """A machine that sleeps, or a debugger that holds all processes, takes no time from a case."""
+
+    def test_both(self, tmp_path):
+        """Both processes stand still for longer than a case may take: no case is a timeout."""
+        process, worker = self.started(tmp_path)
+        for number in (process.pid, worker):
+            os.kill(number, signal.SIGSTOP)
+        time.sleep(3)
+        for number in (worker, process.pid):
+            os.kill(number, signal.SIGCONT)
+
+        assert ["pass"] * 5 == self.verdicts(process)
+
+    def test_worker_alone(self, tmp_path):
+        """A worker that stands still while opmap waits is a timeout, and costs its case."""
+        process, worker = self.started(tmp_path)
+        os.kill(worker, signal.SIGSTOP)
+
+        assert ["timeout", *["pass"] * 4] == self.verdicts(process)
+
+    def test_killed(self, tmp_path):
+        """A worker that somebody kills costs its case, and the start of a new one."""
+        process, worker = self.started(tmp_path)
+        os.kill(worker, signal.SIGKILL)
+
+        assert ["crash", *["pass"] * 4] == self.verdicts(process)
+        assert 2 == len((tmp_path / "pids").read_text(encoding="utf-8").split())
+
+    def verdicts(self, process):
+        """Returns the verdicts of a run, in the order of its cases."""
+        return [record["verdict"] for record in json.loads(process.communicate(timeout=60)[0])["cases"]]
+
+    def started(self, folder):
+        """Starts a run whose cases take a second each; returns its process and, while the first case runs, the worker's id."""
+        body = "open('running', 'w').close(); time.sleep(0.7)"
+        text = BACKEND.replace("tempfile.mkdtemp()", "print(os.getpid(), file=open('pids', 'a'))").format(body=body)
+        (folder / "mine.py").write_text(text, encoding="utf-8")
+        words = ("validate", "--provider", "mine:Backend", "--filter", "gather/example.*", "--timeout-per-case", "1.5")
+        process = started(folder, *words, "--json")
+        deadline = time.monotonic() + 30
+        while not (folder / "running").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        return process, int((folder / "pids").read_text(encoding="utf-8").split()[0])
 
 
 class TestTemporary:

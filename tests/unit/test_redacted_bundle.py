@@ -11,7 +11,7 @@ import sys
 
 import onnx
 import pytest
-from bundle_folders import check_bundle, validate
+from bundle_folders import agree, check_bundle, validate
 
 from opmap.cli import main
 from opmap.engines.machine.environment import PROBES
@@ -48,9 +48,10 @@ def planted(bundles, monkeypatch):
         (folder / name).write_text(json.dumps(document), encoding="utf-8")
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
     lines[0] |= {"message": TEXT, "path": FOLDER, "substitutions": [TEXT]}
-    lines.append(lines[0] | {"case": f"{FOLDER}/y.json", "file": TEXT})
+    lines.append(lines[0] | {"case": "y.json", "file": TEXT})
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
+    agree(folder)
     for name in ("junit.xml", "summary.md", "report.html"):
         (folder / name).write_text(TEXT, encoding="utf-8")
     for failure in (folder / "failures").iterdir():

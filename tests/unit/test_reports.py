@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -26,6 +27,7 @@ from opmap.evidence.markdown import block, code, plain, table
 from opmap.evidence.reproducers.model_folders import write_files
 from opmap.evidence.schemas import DOCUMENTS, json_schema
 from opmap.evidence.summary import STEP_SUMMARY, summary
+from opmap.files import write_file
 from opmap.judge.record import Record
 from opmap.manual import read_page
 from opmap.vocabulary import Stage, Verdict
@@ -168,6 +170,30 @@ class TestFiles:
         assert is_written(tmp_path)
         (tmp_path / "mine").touch()
         assert not is_written(tmp_path)
+
+
+class TestFullDisk:
+    """A disk that is full at the end costs a file, and nobody reads that all is well."""
+
+    @pytest.mark.parametrize("name", ["results.jsonl", "run.json", "diagnosis.json", "summary.md", "report.html"])
+    def test_last_line(self, name, tmp_path, monkeypatch, capsys):
+        really, most = write_file, 2 if name == "run.json" else 1 if name == "results.jsonl" else 0
+
+        def full(path, content):
+            nonlocal most
+            most -= path.name == name
+            if path.name == name and most < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            really(path, content)
+
+        for module in ("evidence.results_folder", "files"):
+            monkeypatch.setattr(f"opmap.{module}.write_file", full)
+
+        assert 2 == validate(tmp_path / "r", "--provider", "cpu", "--filter", "gather/example.*")
+
+        out, err = capsys.readouterr()
+        assert "No space left on device" in err
+        assert "red: not everything could be written" == out.splitlines()[-1] and "5 passed" not in out
 
 
 class TestJUnit:

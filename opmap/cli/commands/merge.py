@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
+from itertools import combinations
 
+from ...errors import InputError
 from ...evidence.documents import RECORDS
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
@@ -15,9 +18,13 @@ from ...evidence.written_bundle import read_bundle
 def run(options: Namespace) -> int:
     """Writes the whole bundle, and says what is missing, doubled or different. Returns the exit code of the whole.
 
-    Raises InputError if a folder is no bundle, or if the new one cannot be written.
+    Raises InputError if a folder is no bundle or is given twice, or if the new one cannot be written.
     """
-    merging = Merging([read_bundle(folder) for folder in options.folders])
+    bundles = [read_bundle(folder) for folder in options.folders]
+    for first, second in combinations(options.folders, 2):
+        if os.path.samefile(first, second):
+            raise InputError(f"must be another folder than {first}", file=second)
+    merging = Merging(bundles)
     with progress(None, "causes and reports"):
         totals = merging.write(options.output)
         report = write_report(options.output)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...evidence.documents import HTML
 from ...evidence.html_report import report_html
 from ...evidence.pages import MARK, write_page
-from ...evidence.terminal import print_line
+from ...evidence.terminal import print_error, print_line
 from ...evidence.written_bundle import read_bundle
 from ...files import check_output, is_stream
 
@@ -19,6 +19,8 @@ def run(options: Namespace) -> int:
     inputs = [path for path in bundle.folder.rglob("*") if path.name != HTML]
     check_output(output, MARK.encode(), inputs, force=options.force)
     write_page(output, report_html(bundle))
+    if bundle.run.totals is None:
+        print_error(f"{options.folder}: the run has not ended: more cases may fail")
     if not is_stream(output):
         print_line(f"report: {output}")
     return 0

@@ -33,6 +33,8 @@ def run(options: Namespace) -> int:
     The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far are printed.
     """
     bundle = read_bundle(options.report) if options.report else None
+    for _ in bundle.read_records() if bundle else ():  # raises before the questions, which take minutes
+        pass
     session = Session(SessionOptions.read({**vars(options), "report": None}))
     observations: list[Observation] = []
     interrupted = False

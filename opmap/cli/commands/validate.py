@@ -78,7 +78,9 @@ def run_and_diagnose(
         _print_files(session.bundle.folder)
     for problem in unwritten:
         print_error(problem)
-    if not options.json:
+    if unwritten and not options.json:
+        console().print("red: not everything could be written", style="bold red")
+    elif not options.json:
         why = "a known failure is out of date" if session.problems else ""
         counts = Counter(record.verdict for record in session.results.records)
         print_verdict(console(), counts, session.exit_code, perf_counter() - begin, why)

@@ -8,6 +8,8 @@ import onnx.parser
 import onnx.printer
 from onnx import numpy_helper
 
+from ...errors import printable_lines
+
 LONG = 48
 """Arrays with more elements are written as bytes."""
 
@@ -31,7 +33,12 @@ def model_literal(raw: bytes) -> str:
     try:
         model = onnx.load_from_string(raw)
         text = onnx.printer.to_text(model)
-        if '"""' not in text and "\\" not in text and _same(onnx.parser.parse_model(text), model):
+        if (
+            '"""' not in text
+            and "\\" not in text
+            and text == printable_lines(text)
+            and _same(onnx.parser.parse_model(text), model)
+        ):
             return f'"""\n{text}\n"""'
     except Exception:  # the parser and the printer do not know everything that a model can have
         pass

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...engines.expectations import ExpectedStep
 from ...engines.steps import AnyStep, Open, Run, Setup
+from ...errors import printable
 from ...fuzz.judging import RISE, WINDOWS
 from .literals import LONG, array_literal, model_literal
 
@@ -85,7 +86,7 @@ def program(
         seen = (f"recorded on {recorded.provider}", {output: recorded.actual}, {output: recorded.expected})
     parts = [
         _HEAD.format(
-            title=title.replace("\\", "/").replace('"', "'"),
+            title=printable(title.replace("\\", "/").replace('"', "'")).replace("\\", r"\\"),
             imports="import os\n\n" if files is not None else "",
             provider=provider,
             options=dict(options or {}),

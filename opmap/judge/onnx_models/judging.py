@@ -195,7 +195,7 @@ class _NodeJudge:
         """Returns what the folder's expected output of the node says. The verdict is that of a file that is wrong."""
         data = self.resolved.data
         if name not in data.outputs:
-            return None, ""
+            return None, self._unread(name)
         file = data.output_files[name]
         check = self._check(name, data.outputs[name])
         own = next((other for other in outcome.checks if other.field == check.field), None)
@@ -209,6 +209,11 @@ class _NodeJudge:
         return _odd_one_out(
             file, right, not differ, actual is not None and list(actual.bits) == list(check.actual.bits)
         )
+
+    def _unread(self, name: str) -> str:
+        """Returns why an expected output is not compared; nothing if there is none."""
+        file = self.resolved.data.output_files.get(name)
+        return f"{file} is not compared: opmap does not read its type" if file else ""
 
     def _behind(self, name: str) -> tuple[Verdict | None, str]:
         """Returns what an output that the node reaches through others says, and the verdict if it is wrong."""
@@ -224,7 +229,7 @@ class _NodeJudge:
             return None, f"output {name} is not compared: the CPU EP has no right values for it"
         right, text = _equal(wanted, provider), f"output {name}, behind the node, is wrong"
         if expected is None:
-            return (None, "") if right else (Verdict.MISMATCH, text)
+            return (None, self._unread(name)) if right else (Verdict.MISMATCH, text)
         verdict, odd = _odd_one_out(file, right, _equal(wanted, expected), _equal(provider, expected))
         return (verdict, odd) if right else (Verdict.MISMATCH, f"{text}; {odd}")
 

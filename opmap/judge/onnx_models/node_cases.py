@@ -18,7 +18,7 @@ from ...descriptors import FEATURE_LEVELS, OperatorDesc, TensorDesc
 from ...engines.arrays import from_array
 from ...engines.worker import WorkerLost
 from ...errors import InputError, ProviderError
-from ...limits import MAX_ELEMENTS
+from ...limits import MAX_DIMENSIONS, MAX_ELEMENTS
 from ...operators import OPERATORS
 from ...tensors import Tensor
 from .branches import with_branches
@@ -209,8 +209,9 @@ def _filled(value: onnx.ValueInfoProto, moved: bool) -> np.ndarray:
     sizes = tuple(d.dim_value for d in tensor.shape.dim)
     if not tensor.HasField("shape") or min(sizes, default=1) < 1:
         raise InputError(f"{value.name} has no fixed sizes")
-    if prod(sizes) > MAX_ELEMENTS:
-        raise InputError(f"{value.name} has more than {MAX_ELEMENTS} elements")
+    if prod(sizes) > MAX_ELEMENTS or len(sizes) > MAX_DIMENSIONS:
+        limit = f"{MAX_ELEMENTS} elements" if len(sizes) <= MAX_DIMENSIONS else f"{MAX_DIMENSIONS} dimensions"
+        raise InputError(f"{value.name} has more than {limit}")
     count, dtype = prod(sizes), onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dtype.kind == "b":
         return np.asarray(np.arange(count) % 3 == 0, dtype).reshape(sizes)

@@ -20,6 +20,7 @@ from ...errors import InputError, names, shown
 from ...files import file_inside, read_bytes
 from ...limits import (
     MAX_DATA_SETS,
+    MAX_DIMENSIONS,
     MAX_ELEMENTS,
     MAX_FOLDER_ENTRIES,
     MAX_MODEL_PARTS,
@@ -320,15 +321,15 @@ def _tensors(
             if value.name in arrays:
                 raise InputError(f"must be for another {kind} than {files[value.name]}, got {shown(value.name)} again")
             files[value.name] = place
-            if tensor.data_type not in FED_TYPES:
-                arrays[value.name] = f"{place}: {type_name(tensor.data_type)} is a type that opmap does not read"
+            wanted, got = value.type.tensor_type.elem_type, tensor.data_type
+            if not got or wanted not in (0, got):  # an empty file has no type
+                wanted_name = type_name(wanted) if wanted else "of a data type"
+                raise InputError(f"must be {wanted_name} for {kind} {shown(value.name)}, got {type_name(got)}")
+            if got not in FED_TYPES:
+                arrays[value.name] = f"{place}: {type_name(got)} is a type that opmap does not read"
                 continue
             if tensor.data_location == TensorProto.EXTERNAL:
                 raise InputError("must hold its values itself, got external data")
-            wanted = value.type.tensor_type.elem_type
-            if wanted and wanted != tensor.data_type:
-                got = type_name(tensor.data_type)
-                raise InputError(f"must be {type_name(wanted)} for {kind} {shown(value.name)}, got {got}")
             arrays[value.name] = _array(tensor)
         except InputError as error:
             raise InputError(error.message, path=place) from None
@@ -338,6 +339,8 @@ def _tensors(
 def _array(tensor: TensorProto) -> np.ndarray:
     """Returns the values of a tensor that holds them itself. Raises InputError."""
     _byte_count(tensor)
+    if len(tensor.dims) > MAX_DIMENSIONS:
+        raise InputError(f"must have at most {MAX_DIMENSIONS} dimensions, got {len(tensor.dims)}")
     try:
         return np.ascontiguousarray(numpy_helper.to_array(tensor)).reshape(tuple(tensor.dims))
     except (ValueError, TypeError, OverflowError) as error:
