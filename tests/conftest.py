@@ -11,6 +11,7 @@ SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # sh
 
 settings.register_profile("default", **SLOW)
 settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)
+settings.register_profile("weekly", **SLOW, max_examples=2000, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the bundles of tests are no results of the CI run

@@ -248,7 +248,7 @@ def _inferred(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, 
     try:
         model = onnx.load_from_string(_model(kernel, values, kernel.outputs))
         # ONNX's data propagation crashes on a Slice with a large step
-        model = shape_inference.infer_shapes(model, True, True, data_prop=bool(kernel.lines))
+        model = shape_inference.infer_shapes(model, True, True)
     except Exception as error:  # the classes of ONNX's errors have no common base, and differ between its versions
         return str(error)
     results = []

@@ -249,6 +249,7 @@ class TestLock:
         assert ["results.jsonl", "run.json"] == sorted(content(tmp_path))
         resume(tmp_path).release()
 
+    @pytest.mark.usefixtures("capsys")  # the run lets go of stdout, which without it is the file that pytest reads
     def test_failed_run(self, tmp_path, monkeypatch):
         """A run that ends with an error gives its folder free."""
         with monkeypatch.context() as patch:

@@ -29,7 +29,7 @@ def directml(model, fed):
     indices and output. Every shape gets leading ones, and the axis moves by as many.
     """
     shapes, types = {}, {}
-    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     for value in (*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info):
         shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
         types[value.name] = DATA_TYPES[value.type.tensor_type.elem_type]

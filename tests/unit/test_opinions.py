@@ -41,7 +41,7 @@ def compare(case, outputs):
 class TestOnnxRuntime:
     """ONNX Runtime's CPU EP, which shares no code with opmap."""
 
-    @settings(max_examples=300)
+    @settings(max_examples=max(300, settings.default.max_examples))
     @given(strategies.cases())
     def test_agrees(self, case):
         """Bit for bit, for all operators and types that it has."""
