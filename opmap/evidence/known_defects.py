@@ -12,8 +12,10 @@ from ..cases.case import Case
 from ..cases.contract_probes import ContractProbe, contract_probes
 from ..cases.probes import probes
 from ..cases.selection import find_case
+from ..engines.arrays import to_array
 from ..engines.sessions import DIRECTML
 from ..known import Defect
+from ..tensors import Tensor
 from .reproducers.dry_run import expected_steps
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.reproducer import program
@@ -71,6 +73,7 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
             "issue": defect.issue,
             "device_class": list(defect.device_class),
             "control": defect.control,
+            "passes": defect.passes,
             "reproducer": reproducer(defect),
         }
         for defect in defects
@@ -83,16 +86,42 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
 def reproducer(defect: Defect) -> str:
     """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime.
 
-    ONNX has no strides: of a case with strides, the program writes the files for DxDispatch.
+    Of a defect that the DirectML EP cannot show, the program runs DxDispatch.
     """
     title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
     item = find_item(defect.reproducer)
-    if isinstance(item, Case) and item.layout:
-        files = dxdispatch_files(item, item.inputs)
-        words = f"Writes the files of `dxdispatch {next(iter(files))}`, and the output that is right."
-        writing = "for name, content in FILES.items():\n    pathlib.Path(name).write_bytes(content)\n"
-        return f'"""{title}\n\n{words}\n"""\n\nimport pathlib\n\nFILES = {files!r}\n{writing}'
+    if isinstance(item, Case) and all(failure.get("provider") == "directml" for failure in defect.fails):
+        output = item.desc.output
+        expected = to_array(Tensor(output.data_type, output.sizes, [bits or 0 for bits in item.expected])).tobytes()
+        return _DXDISPATCH.format(title=title, files=dxdispatch_files(item, item.inputs), expected=expected)
     return program(expected_steps(item), title=title, provider=DIRECTML)
+
+
+_DXDISPATCH = '''"""{title}
+
+Writes the files of DxDispatch, runs `dxdispatch dxdispatch.json`, and compares the output with the documented one.
+DxDispatch: https://github.com/microsoft/DirectML/tree/master/DxDispatch
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+FILES = {files!r}
+EXPECTED = {expected!r}
+for name, content in FILES.items():
+    pathlib.Path(name).write_bytes(content)
+tool = shutil.which("dxdispatch")
+if tool is None:
+    print("dxdispatch is not on the PATH; the files are written", file=sys.stderr)
+    sys.exit(2)
+subprocess.run([tool, "dxdispatch.json"], check=True)
+got = pathlib.Path("dxdispatch_output.bin").read_bytes()[: len(EXPECTED)]
+if got != EXPECTED:
+    sys.exit(f"wrong: the bytes must be {{EXPECTED.hex()}}, got {{got.hex()}}")
+print("right")
+'''
 
 
 def find_item(id: str) -> Case | ContractProbe:

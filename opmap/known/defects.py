@@ -10,6 +10,7 @@
     device_class = ["emulated"]                 # where it was seen
     control = "the same thing done in a way that works"
     reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
+    passes = ["contract/graphs/default-fed-unfused"]  # ids of cases or probes of the control
     sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
     also = ["hang"]                             # further kinds in which a sequence shows it
     seen.onnxruntime-directml = { versions = "==1.24.4" }
@@ -90,6 +91,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     device_class: tuple[DeviceClass, ...]
     control: str
     reproducer: str
+    passes: tuple[str, ...]
     sequences: tuple[tuple[str, ...], ...] = ()
     also: tuple[Kind, ...] = ()
     seen: dict[str, Seen]

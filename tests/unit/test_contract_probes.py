@@ -75,9 +75,13 @@ class TestRight:
             provider.end()
 
     def test_expected_values(self):
-        """The expected values are those of ONNX's own reference implementation, as far as third parties can be asked."""
+        """The expected values are those of ONNX's own reference implementation, as far as third parties can be asked.
+
+        It refuses negative pads, and fewer indices than data beside the axis.
+        """
+        refused = {f"contract/graphs/{name}" for name in ("cropped", "cropped-at-end", "scattered-fewer")}
         assert len(PORTABLE) >= 50
-        for probe in PORTABLE.values():
+        for probe in (PORTABLE[id] for id in PORTABLE.keys() - refused):
             assert (probe.id, None) == (probe.id, perform_steps(probe.steps, planted("right").performer))
 
     def test_fresh_process(self, monkeypatch):

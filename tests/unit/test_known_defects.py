@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from tiers import all_cases
 
+from opmap import Session, SessionOptions
+from opmap.cases.case import Case
 from opmap.cases.contract_probes import contract_probes
 from opmap.cases.probes import probes
 from opmap.cli import main
@@ -26,12 +29,12 @@ from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
-from opmap.engines.steps import Examine, Open, Result, Run
+from opmap.engines.steps import Concurrent, Examine, Open, Put, Result, Run, RunBound, Update
 from opmap.evidence.known_defects import COLUMNS, find_item, reproducer, rows, table
 from opmap.judge import contract
 from opmap.judge.record import Record
 from opmap.known import KINDS, defects, shipped_failures
-from opmap.known.known_failures import ActiveFailures, Environment, problems
+from opmap.known.known_failures import ActiveFailures, Environment, applies, problems
 from opmap.manual import read_page
 from opmap.vocabulary import Stage, Verdict
 
@@ -145,7 +148,9 @@ def wrong_texts(probe, at):
     """Gives the messages of a probe if the outputs of one step are zeros, or those of earlier steps, or missing."""
     step = probe.steps[at]
     known = [each for before in probe.steps[:at] for each in before.outputs] + list(step.signs.values())
-    known += [dict.fromkeys(step.outputs[0], s.step.array) for s in probe.steps[:at] if hasattr(s.step, "array")]
+    put = [before.step.array for before in probe.steps[:at] if hasattr(before.step, "array")]
+    known += [{name: a for name, right in step.outputs[0].items() if right.shape == a.shape} for a in put]
+    known += step.outputs[1:]
     zeros = {name: np.zeros_like(array) for name, array in step.outputs[0].items()}
     for answer in (*({**zeros, **each} for each in known), zeros, None):
         malformed = list_of(1) + ", got 0" if answer is None else None
@@ -244,6 +249,110 @@ def device_class(monkeypatch):
     monkeypatch.setattr("opmap.session.session.open_provider", opened)
     return chosen
 
+class Impostor(SessionProvider):
+    """The CPU EP as a DirectML EP whose every answer is wrong in one way."""
+
+    answer, fed, values = "", (), {}
+
+    def perform(self, step, limit=None):
+        if self.answer.startswith("code"):
+            stage = Stage.LOAD if isinstance(step, Open) else Stage.RUN
+            fails = isinstance(step, (Open, Run, RunBound, Concurrent)) and (self.answer != "code at run" or stage == Stage.RUN)
+            if fails:
+                return Result(error="Model.cpp(7): 80004002 No such interface supported.", stage=stage)
+        result = super().perform(step, limit)
+        if isinstance(step, Examine) and result.evidence:
+            model = onnx.load_from_string(self.model)
+            placement = Placement("assignment-info", tuple((node.op_type, DIRECTML) for node in model.graph.node))
+            return msgspec.structs.replace(
+                result, evidence=msgspec.structs.replace(result.evidence, placement=placement)
+            )
+        if isinstance(step, Open):
+            self.model, self.fed = step.model.tobytes(), ()
+        if isinstance(step, (Put, Update)):
+            self.values = {**self.values, step.value: step.array}
+        own = [*getattr(step, "feeds", {}).values(), *map(self.values.get, getattr(step, "values", {}).values())]
+        self.fed = (*(array for array in own if array is not None and array.size), *self.fed)
+        outputs = self.wrong(result.outputs)
+        results = [msgspec.structs.replace(each, outputs=self.wrong(each.outputs)) for each in result.results]
+        return msgspec.structs.replace(result, outputs=outputs, results=results)
+
+    def wrong(self, outputs):
+        """Returns outputs of the right types and sizes with the values of the answer."""
+        return {name: self.array(array) for name, array in outputs.items()}
+
+    def array(self, right):
+        if self.answer == "forty-two":
+            return np.full_like(right, 42)
+        if self.answer == "zeros":
+            return np.zeros_like(right)
+        if self.answer == "inputs":
+            fed = next((array for array in self.fed if array.dtype == right.dtype), None)
+            return np.resize(fed, right.shape) if fed is not None else right
+        if self.answer == "another case":
+            return np.resize(np.arange(60, 120).astype(right.dtype), right.shape)
+        return right
+
+
+ANSWERS = ["forty-two", "zeros", "inputs", "another case", "code", "code at run"]
+STATED = {
+    # the defect itself: nothing is copied into an output that was zero
+    ("contract/bindings/dropped-beside-older", "zeros"),
+    ("contract/bindings/dropped-beside-older-twice", "zeros"),
+    ("probe/diagonal_matrix1/diagonal-int32-max", "zeros"),  # no diagonal is left
+}
+"""The items and the answers that an entry states."""
+
+
+class TestImpostors:
+    """No entry accepts another failure than the one that it states."""
+
+    @pytest.fixture
+    def session(self, monkeypatch):
+        """A session on the impostor as the DirectML EP, in which contract probes stay in this process."""
+        impostor = Impostor(CPU)
+        opened = OpenProvider(DIRECTML, "1.24.4", "emulated", impostor, package="onnxruntime-directml")
+        monkeypatch.setattr("opmap.session.session.open_provider", lambda name, **options: opened)
+        monkeypatch.setattr("opmap.judge.contract._fresh", lambda provider: nullcontext(impostor))
+        monkeypatch.setattr("opmap.judge.contract._control", lambda probe, provider: (True, "the CPU EP passes"))
+        with Session(SessionOptions(provider="dml")) as session:
+            session.impostor = impostor
+            yield session
+
+    @pytest.mark.parametrize("answer", ANSWERS)
+    def test_probes(self, answer, session):
+        """Of the probes and contract probes with an entry none is known to fail with such an answer."""
+        active = ActiveFailures([], RIG, shipped=shipped_failures())
+        items = [item for item in [*probes(), *contract_probes()] if active.expectations(item)]
+        assert len(items) > 40
+
+        accepted = self.accepted(items, answer, session)
+
+        assert {item for item, stated in STATED if stated == answer} == accepted
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("answer", ANSWERS)
+    def test_cases(self, answer, session, items):
+        """The same with three cases of each entry that is about cases."""
+        entries = [entry for entry in shipped_failures() if applies(entry, RIG)]
+        chosen = {}
+        for entry in entries:
+            active = ActiveFailures([], RIG, shipped=[entry])
+            found = (item for item in items if isinstance(item, Case) and active.expectations(item))
+            chosen |= {item.id: item for item in itertools.islice(found, 3)}
+        assert len(chosen) > 15
+
+        assert set() == self.accepted(chosen.values(), answer, session)
+
+    def accepted(self, items, answer, session):
+        accepted = set()
+        session.impostor.answer = answer
+        for item in items:
+            if session.judge(item).verdict == Verdict.KNOWN_FAILURE:
+                accepted.add(item.id)
+            session.impostor.end()
+        return accepted
+
 
 class TestRun:
     """`opmap validate` uses the shipped entries by default."""
@@ -322,6 +431,7 @@ class TestCommand:
             "issue",
             "device_class",
             "control",
+            "passes",
             "reproducer",
         ]
         assert 0 == code

@@ -47,5 +47,5 @@ def _print_defect(defect: Defect) -> None:
     for failure in defect.fails:
         texts = ", ".join(f"{key} {_text(value)}" for key, value in failure.items() if key != "may_pass")
         print_line(f"# fails: {texts}{' (or passes)' if failure.get('may_pass') else ''}")
-    print_line(f"# shown by: {defect.reproducer}")
+    print_line(f"# shown by: {defect.reproducer}; passes: {', '.join(defect.passes)}")
     print_text(reproducer(defect).removesuffix("\n"))
