@@ -90,7 +90,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
 
-    If the provider is required, a run without a proven case fails too.
+    A run whose cases are all skipped because they are dangerous fails too, and if the provider is required, one without a proven case.
     """
     if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
@@ -98,7 +98,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     lacking = bool(state.tally.ran or state.required) and not state.tally.shown
     # A run of contract probes alone has no cases. A session that uses nothing of opmap must not load it here.
     unproven = lacking and not state.session.selection.only_contract
-    if unproven or state.problems():
+    if unproven or state.tally.only_skipped or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

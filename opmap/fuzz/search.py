@@ -140,6 +140,19 @@ class Progress(Counts):
     stopped: str | None = None
 
 
+@dataclass(frozen=True)
+class Excluded:
+    """A known defect: what a plan needs to show it, and the kind of its failure, whose text has one of `texts`."""
+
+    kind: Kind
+    needs: Features
+    texts: Sequence[str]
+
+    def describes(self, failure: Failure) -> bool:
+        """Returns whether a failure is the one that the defect states."""
+        return self.kind == failure.kind and any(text in failure.text for text in self.texts)
+
+
 @dataclass(kw_only=True)
 class Search:
     """One search.
@@ -148,7 +161,7 @@ class Search:
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `sibling()`: returns a performer on the CPU EP of the provider's own package: what fails there too is no find.
     - `allowed`: the switches that plans may have.
-    - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
+    - `excluded`: known defects. Plans with their features are not drawn.
     - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no find. It is counted by itself, because it
       may hide a defect.
     - `three`: whether the provider runs a model in two ways, so that three answers say which one is wrong.
@@ -163,7 +176,7 @@ class Search:
     control: Callable[[], Performer] | None = None
     sibling: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
-    excluded: Sequence[tuple[Kind, Features]] = ()
+    excluded: Sequence[Excluded] = ()
     beyond: Sequence[str] = ()
     three: bool = False
     idioms: bool = False
@@ -232,7 +245,7 @@ class Search:
             piece, data_type = _alone()[number % len(_alone())]
             return draw_idiom(SeededSource(_mixed(self.seed, number, 0)), piece, data_type, number // len(_alone()))
         drawn: list[Plan] = []
-        excluded = [*(find.features for find in self.progress.finds), *(needs for _, needs in self.excluded)]
+        excluded = [*(find.features for find in self.progress.finds), *(known.needs for known in self.excluded)]
         if chance(SeededSource(_mixed(self.seed, number, 0)), LET_THROUGH):
             excluded = []
         for attempt in range(1, REDRAWS):
@@ -433,7 +446,7 @@ class Search:
         return (growth_of if kind == "growth" else perform_plan)(plan, performer, self.limit)
 
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
-        return any(kind == failure.kind and covers(needs, features(plan)) for kind, needs in self.excluded)
+        return any(known.describes(failure) and covers(known.needs, features(plan)) for known in self.excluded)
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the control fails in the same step. Then the plan is not allowed, and there is no defect."""

@@ -107,13 +107,15 @@ class Results:
     def red(self, *, required: bool) -> bool:
         """Returns whether the run is red: an item failed, or items ran and nothing shows that one ran on the provider.
 
+        A run in which each item was skipped because it is dangerous is red too.
+
         If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
         """
         ran = [record for record in self.records if record.ran]
         of_cases = [record for record in ran if not record.is_contract]
         unproven = bool(of_cases) and not any(record.proven or record.asserted for record in of_cases)
         lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
-        return bool(self.failures()) or unproven or (required and lacking)
+        return bool(self.failures()) or unproven or self.tally().only_skipped or (required and lacking)
 
     def tally(self) -> Tally:
         """Returns the counts of the cases."""
@@ -150,6 +152,8 @@ class Results:
         not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
         if not_run:
             lines.append(f"not run: {not_run.message}")
+        if tally.only_skipped:
+            lines.append(f"nothing was tried: {self.records[0].message}")
         if self.left:
             why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
             lines.append(f"{why}, {self.left} cases left")

@@ -12,7 +12,7 @@
     reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
     passes = ["contract/graphs/default-fed-unfused"]  # ids of cases or probes of the control
     sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
-    also = ["hang"]                             # further kinds in which a sequence shows it
+    shows = { silent = ["are zeros"] }          # of which texts a failure of such a sequence has one, by its kind
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
     pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap bisect
@@ -93,13 +93,18 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reproducer: str
     passes: tuple[str, ...]
     sequences: tuple[tuple[str, ...], ...] = ()
-    also: tuple[Kind, ...] = ()
+    shows: dict[Kind, tuple[str, ...]] = {}
     seen: dict[str, Seen]
     pairs: tuple[SeenOn, ...] = ()
     fails: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def shown(self) -> Mapping[Kind, tuple[str, ...]]:
+        """Of which texts a failed sequence has one, by the kind of the failure. The messages of `fails` are the default."""
+        return self.shows or {self.kind: tuple(dict.fromkeys(failure["message"] for failure in self.fails))}
 
     def seen_on(self, device_class: str | None, version: str | None) -> bool:
         """Returns whether the defect was seen on this class of devices, with this version of ONNX Runtime."""

@@ -239,6 +239,9 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
             yield key, "must say why" if key == "reason" else "must hold a text, or be left out"
     if entry.kinds is not None and (not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys()):
         yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {shown(list(entry.kinds))}"
+    if entry.dangerous and entry.verdict not in (Verdict.CRASH, *DANGEROUS):
+        wanted = "must stand beside a verdict that may cost more than the case: crash, timeout or device-lost"
+        yield "dangerous", f"{wanted}, got {entry.verdict}"
     for key in ("kinds", *CAUSE_KEYS):
         if key in values and (entry.verdict != Verdict.MISMATCH or entry.stage not in (None, Stage.COMPARE)):
             stage = f" at stage {entry.stage}" if entry.stage else ""

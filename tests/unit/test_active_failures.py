@@ -281,11 +281,22 @@ class TestDangerous:
         assert "pass" == records["gather/example.2"]["verdict"]
         assert bool(option) != ("planted" in (records["gather/example.1"]["message"] or ""))
 
-    def test_nothing_ran(self, tmp_path):
-        """A run that has to run on the provider, and ran nothing, is red."""
+    @pytest.mark.parametrize("option", [(), ("--require-provider",)])
+    def test_nothing_ran(self, option, tmp_path, capsys):
+        """A run in which everything was skipped is red, and says why."""
         file = toml(tmp_path / "known.toml", ENTRY | {"verdict": "timeout", "provider": "cpu"})
 
-        assert 1 == validate("--provider", "cpu", "--known-failures", file, "--require-provider")
+        assert 1 == validate("--provider", "cpu", "--known-failures", file, *option)
+        assert "nothing was tried: not tried without --rerun-dangerous: known timeout" in capsys.readouterr().out
+
+    def test_refused(self, tmp_path, capsys):
+        """An entry whose failure costs no more than its case is not dangerous: exit code 2, one line."""
+        file = toml(tmp_path / "known.toml", ENTRY | {"verdict": "mismatch", "provider": "cpu", "dangerous": True})
+
+        assert 2 == validate("--provider", "cpu", "--known-failures", file)
+        err = capsys.readouterr().err
+        assert "$.known[0].dangerous: must stand beside a verdict that may cost more than the case" in err
+        assert 1 == err.count("\n")
 
 
 class TestSettled:

@@ -14,6 +14,7 @@ from opmap import cli
 from opmap.cli.commands.fuzz import _shipped
 from opmap.errors import InputError
 from opmap.evidence.finds import _COUNTS, FindsFolder
+from opmap.fuzz.judging import Failure
 from opmap.fuzz.search import Progress
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
@@ -83,9 +84,45 @@ def test_every_count_is_kept():
 def test_what_known_defects_show():
     """Known defects of this device and version are left out, in each kind in which a sequence shows them."""
     opened = SimpleNamespace(directml=True, device_class="emulated", version="1.24.4")
-    reversing = {kind for kind, needs in _shipped(opened) if needs == (frozenset({"ReverseSequence"}),)}
+    reversing = {known.kind for known in _shipped(opened) if known.needs == (frozenset({"ReverseSequence"}),)}
     assert {"silent", "hang"} == reversing
     assert [] == _shipped(SimpleNamespace(directml=True, device_class="hardware", version="1.24.4"))
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("silent", "run 3: the outputs must be y, got none"),
+        ("silent", "run 3: y must be FLOAT32, got INT64"),
+        ("silent", "run 3: y must be [1, 2], got [1, 3]: 1 of 2 elements are the first half of the input"),
+        ("refusal", "open: Model.cpp(7): 80004002 No such interface supported."),
+        ("crash", "the worker process ended with exit code 3 while releasing a binding"),
+        ("hang", "the provider gave no answer for 60 s while creating the session"),
+        ("growth", "memory grows by 12.0 KiB with each repetition"),
+    ],
+)
+def test_what_no_known_defect_shows(kind, text):
+    """A plan with the features of a known defect that fails in another way is a find."""
+    opened = SimpleNamespace(directml=True, device_class="emulated", version="1.24.4")
+    failure = Failure(kind=kind, text=text, signature="", at=0)
+
+    assert [] == [known for known in _shipped(opened) if known.describes(failure)]
+
+
+def test_other_wrong_values():
+    """Zeros are not what a gate with the wrong half gives, and other values are not what a Cast to truth gives."""
+    opened = SimpleNamespace(directml=True, device_class="emulated", version="1.24.4")
+    shown = {
+        text: {
+            known.needs[0]
+            for known in _shipped(opened)
+            if known.describes(Failure(kind="silent", text=text, signature="", at=0))
+        }
+        for text in ("elements are zeros", "elements are other values")
+    }
+    gate, truth = frozenset({"Split", "Sigmoid", "Mul"}), frozenset({"piece:cast-to-truth"})
+    assert gate in shown["elements are other values"] - shown["elements are zeros"]
+    assert truth in shown["elements are zeros"] - shown["elements are other values"]
 
 
 class TestFuzz:

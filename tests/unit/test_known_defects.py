@@ -249,6 +249,7 @@ def device_class(monkeypatch):
     monkeypatch.setattr("opmap.session.session.open_provider", opened)
     return chosen
 
+
 class Impostor(SessionProvider):
     """The CPU EP as a DirectML EP whose every answer is wrong in one way."""
 
@@ -257,7 +258,9 @@ class Impostor(SessionProvider):
     def perform(self, step, limit=None):
         if self.answer.startswith("code"):
             stage = Stage.LOAD if isinstance(step, Open) else Stage.RUN
-            fails = isinstance(step, (Open, Run, RunBound, Concurrent)) and (self.answer != "code at run" or stage == Stage.RUN)
+            fails = isinstance(step, (Open, Run, RunBound, Concurrent)) and (
+                self.answer != "code at run" or stage == Stage.RUN
+            )
             if fails:
                 return Result(error="Model.cpp(7): 80004002 No such interface supported.", stage=stage)
         result = super().perform(step, limit)
@@ -296,10 +299,7 @@ class Impostor(SessionProvider):
 
 ANSWERS = ["forty-two", "zeros", "inputs", "another case", "code", "code at run"]
 STATED = {
-    # the defect itself: nothing is copied into an output that was zero
-    ("contract/bindings/dropped-beside-older", "zeros"),
-    ("contract/bindings/dropped-beside-older-twice", "zeros"),
-    ("probe/diagonal_matrix1/diagonal-int32-max", "zeros"),  # no diagonal is left
+    ("probe/diagonal_matrix1/diagonal-int32-max", "zeros"),  # the wrapped diagonal keeps nothing
 }
 """The items and the answers that an entry states."""
 

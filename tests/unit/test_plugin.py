@@ -65,6 +65,8 @@ class TestVerdicts:
 
         result.assert_outcomes(**{"passed": 1 + outcomes.get("passed", 0), "skipped": outcomes.get("skipped", 0)})
         assert 0 == result.ret
+        alone = run("--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *ids[:2], *option)
+        assert (1 if "skipped" in outcomes else 0) == alone.ret
 
     @pytest.mark.parametrize(
         "keys, ret, said",

@@ -20,9 +20,8 @@ from ...errors import InputError
 from ...evidence.finds import FindsFolder, entry, steps_of, variant
 from ...evidence.results_folder import identity
 from ...evidence.terminal import print_error, print_line, stdout_for_json, write_json
-from ...fuzz.features import Features
-from ...fuzz.judging import InSetup, Kind, of_control
-from ...fuzz.search import Find, Progress, Search
+from ...fuzz.judging import InSetup, of_control
+from ...fuzz.search import Excluded, Find, Progress, Search
 from ...fuzz.switches import available
 from ...known import defects
 from ...session.options import SessionOptions
@@ -143,16 +142,16 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
     )
 
 
-def _shipped(opened: OpenProvider) -> list[tuple[Kind, Features]]:
-    """Returns what sequences need to show the known defects of this provider."""
+def _shipped(opened: OpenProvider) -> list[Excluded]:
+    """Returns the known defects of this provider, and what sequences need to show them."""
     if not opened.directml:
         return []
     return [
-        (kind, tuple(frozenset(session.split()) for session in sequence))
+        Excluded(kind, tuple(frozenset(session.split()) for session in sequence), texts)
         for defect in defects()
         if defect.seen_on(opened.device_class, opened.version)
         for sequence in defect.sequences
-        for kind in (defect.kind, *defect.also)
+        for kind, texts in defect.shown.items()
     ]
 
 
