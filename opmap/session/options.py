@@ -101,7 +101,7 @@ class _Table(NamedTuple):
     provider: str = option(
         "auto",
         "auto, dml, cpu, an execution provider by ONNX Runtime's name, directml (DirectML itself, without ONNX "
-        "Runtime), fault:NAME, or MODULE:FACTORY",
+        "Runtime), fault:NAME, or MODULE:NAME",
         metavar="NAME",
         group=JUDGING,
         also=("fuzz",),
@@ -151,7 +151,7 @@ class _Table(NamedTuple):
     )
     in_process: bool = option(
         False,
-        "MODULE:FACTORY: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
+        "MODULE:NAME: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
         group=JUDGING,
         also=("export",),
     )
