@@ -249,7 +249,7 @@ class _Table(NamedTuple):
         WRITTEN,
     )
     report: str | None = option(
-        None, "write the results bundle into this new folder", path, "DIR", WRITTEN, instead="bundle"
+        None, "write the results bundle into this new folder", path, "DIR", WRITTEN, (PYTEST,), instead="bundle"
     )
     resume: str | None = option(
         None, "continue the interrupted run of this bundle", path, "DIR", WRITTEN, instead="bundle"
