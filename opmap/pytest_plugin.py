@@ -9,9 +9,11 @@ Light to import: the rest of opmap is loaded when a test asks for these fixtures
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from .cases.case import Case
     from .cases.contract_probes import ContractProbe
     from .cases.probes import Probe
-    from .engines.providers import ProviderMissing
-    from .judge.judge import Judge
     from .judge.record import Record
     from .session import Session
 
@@ -40,13 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Opens the provider and reads the known failures if they were named: an error in them ends the run here."""
+    """Opens the provider, reads the known failures and chooses the cases, if they were named: an error in them ends the run here."""
     state = config.stash[_STATE] = _State(config)
     config.pluginmanager.register(state, "opmap-state")
-    named, known_failures = config.getoption("--opmap-provider"), config.getoption("--opmap-known-failures")
-    if named or known_failures:
-        state.open()
-    if named:
+    given = {name for name in of_command(PYTEST, OPTIONS) if getattr(config.option, f"opmap_{name}")}
+    with _usage_errors():
+        if given & {"provider", "known_failures"}:
+            state.session.open()
+        if given & {"filter", "case", "shard", "report"}:
+            state.session.items  # noqa: B018  # chooses them, and raises if there are none
+    if "provider" in given:
         _refuse_workers(config, state)
 
 
@@ -59,12 +62,15 @@ def _refuse_workers(config: pytest.Config, state: _State) -> None:
         raise pytest.UsageError(f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1")
 
 
-def _usage_error(error: OpmapError) -> pytest.UsageError:
-    """Returns the error that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
-    names = "|".join(name.replace("_", "-") for name in of_command(PYTEST, OPTIONS))
-    return pytest.UsageError(
-        printable("opmap: " + re.sub(rf"(?<![\w-])--(?=(?:{names})(?![\w-]))", "--opmap-", str(error)))
-    )
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Makes an error of opmap the one that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
+    try:
+        yield
+    except OpmapError as error:
+        names = "|".join(name.replace("_", "-") for name in of_command(PYTEST, OPTIONS))
+        text = re.sub(rf"(?<![\w-])--(?=(?:{names})(?![\w-]))", "--opmap-", str(error))
+        raise pytest.UsageError(printable(f"opmap: {text}")) from None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -77,38 +83,58 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture in ("opmap_case", "opmap_probe"):
         if fixture in metafunc.fixturenames:
             session = metafunc.config.stash[_STATE].session
-            try:
+            with _usage_errors():
                 items: Sequence[Case | Probe | ContractProbe] = (
                     session.cases if fixture == "opmap_case" else session.probes
                 )
-            except OpmapError as error:
-                raise _usage_error(error) from None
-            metafunc.parametrize(fixture, items, ids=[item.id for item in items])
+            metafunc.parametrize(fixture, items, ids=[item.id for item in items], indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Opens the results bundle that was asked for. Under pytest-xdist the controlling process writes it."""
+    state = session.config.stash[_STATE]
+    if state.writes:
+        with _usage_errors():
+            state.session.open_bundle()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds to a report the records of what was judged since the report before it. pytest-xdist sends them with it."""
+    report = yield
+    state = item.config.stash[_STATE]
+    if state.judged:
+        report.opmap_records, state.judged = state.judged, []
+    return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
+    """Completes the bundle. Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
 
     A run whose cases are all skipped because they are dangerous fails too, and if the provider is required, one without a proven case.
     """
+    state = session.config.stash[_STATE]
+    state.end(exitstatus)
     if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
-    state = session.config.stash[_STATE]
     lacking = bool(state.tally.ran or state.required) and not state.tally.shown
     # A run of contract probes alone has no cases. A session that uses nothing of opmap must not load it here.
     unproven = lacking and not state.session.selection.only_contract
-    if unproven or state.tally.only_skipped or state.problems():
+    if unproven or state.tally.only_skipped or state.problems() or state.unwritten:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints how many cases are proven to have run on the provider, and the stale known failures."""
+    """Prints how many cases are proven to have run on the provider, the stale known failures, and where the report is."""
     state = terminalreporter.config.stash[_STATE]
     if state.tally.judged or state.required:
         terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
-    for problem in state.problems():
+    for problem in [*state.problems(), *state.unwritten]:
         terminalreporter.write_line(printable(f"opmap: {problem}"), red=True)
+    if state.report:
+        terminalreporter.write_line(printable(f"opmap: report: {state.report}"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -118,13 +144,32 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
+def opmap_case(request: pytest.FixtureRequest) -> Case:
+    """Each case of the tier in turn: a test that takes it runs once per case."""
+    case: Case = request.param
+    return case
+
+
+@pytest.fixture
+def opmap_probe(request: pytest.FixtureRequest) -> Probe | ContractProbe:
+    """Each probe in turn, and each contract probe if the tier has them."""
+    probe: Probe | ContractProbe = request.param
+    return probe
+
+
+@pytest.fixture
 def opmap_check(request: pytest.FixtureRequest) -> Check:
     """A function that judges a case or probe and returns its record. By the verdict it fails, skips or xfails the test."""
     state = request.config.stash[_STATE]
-    state.open()
+    with _usage_errors():
+        state.session.open()
+
+    from .files import to_json
 
     def check(item: Case | Probe | ContractProbe) -> Record:
+        begin = perf_counter()
         record = state.session.judge(item)
+        state.judged.append((perf_counter() - begin, to_json(record).decode()))
         request.node.user_properties += [
             ("opmap_case", record.case),
             ("opmap_verdict", str(record.verdict)),  # pytest-xdist sends no enums
@@ -151,15 +196,19 @@ class _State:
     """The session of opmap in one pytest process, and the counts of its results.
 
     It is registered as a plugin, so that it receives every report. Under pytest-xdist the controlling process receives the
-    reports of all workers.
+    reports of all workers. `judged` has the records of which there is no report yet, as JSON, and their seconds.
     """
 
     def __init__(self, config: pytest.Config):
         self.config = config
         self.required = bool(config.getoption("--opmap-require-provider"))
+        is_worker, options = hasattr(config, "workerinput"), config.option
+        self.writes = bool(options.opmap_report) and not is_worker and not options.collectonly
         self.tally = Tally()
+        self.judged: list[tuple[float, str]] = []
+        self.unwritten: list[str] = []
+        self.report: str | None = None
         self._failures = 0
-        self._counted: dict[tuple[str | None, str], int] = {}
 
     @cached_property
     def session(self) -> Session:
@@ -168,30 +217,30 @@ class _State:
 
         prefix, options = "opmap_", vars(self.config.option)
         named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
-        try:
-            return Session(SessionOptions.read(named))
-        except OpmapError as error:
-            raise _usage_error(error) from None
+        with _usage_errors():
+            return Session(SessionOptions.read(named), whole=False)
 
-    def open(self) -> Judge | ProviderMissing:
-        """Returns the judge on the provider, or the error that says why the provider is missing. Raises UsageError."""
-        try:
-            return self.session.open()
-        except OpmapError as error:
-            raise _usage_error(error) from None
+    @cached_property
+    def _awaited(self) -> set[str]:
+        """The ids of the chosen cases and probes that have no record in the bundle yet."""
+        return {item.id for item in self.session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts the cases that a test judged.
+        """Counts what a test judged, and writes its records into the bundle: of a case that is judged twice, the first."""
+        for seconds, text in getattr(report, "opmap_records", ()):
+            record = self._decoded(text)
+            self.tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
+            if self.writes and record.case in self._awaited:
+                self._awaited.remove(record.case)
+                self.session.results.add(record, seconds)
 
-        Each report of a test repeats the properties of the reports before it: only the new ones are counted.
-        """
-        test = getattr(report, "worker_id", None), report.nodeid
-        properties: list[tuple[str, Any]] = report.user_properties[self._counted.get(test, 0) :]
-        self._counted[test] = len(report.user_properties)
-        keys = ("opmap_case", "opmap_verdict", "opmap_stage", "opmap_proven", "opmap_asserted")
-        values = ([value for name, value in properties if name == key] for key in keys)
-        for case, verdict, stage, proven, asserted in zip(*values, strict=True):
-            self.tally.add(case, verdict, stage, proven=proven == "true", asserted=asserted == "true")
+    @staticmethod
+    def _decoded(text: str) -> Record:
+        from msgspec import json
+
+        from .judge.record import Record
+
+        return json.decode(text, type=Record)
 
     def count_failure(self, session: pytest.Session) -> None:
         """Counts a failed case, and ends the run after as many as --opmap-max-failures allows."""
@@ -199,9 +248,22 @@ class _State:
         if self._failures == self.config.getoption("--opmap-max-failures"):
             session.shouldfail = f"opmap: stopped after {self._failures} failures"
 
+    def end(self, exitstatus: int) -> None:
+        """Completes the bundle, if there is one."""
+        session = self.session if self.writes else None
+        if session and session.bundle:
+            from .session.ending import end_run, quick
+
+            ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+            session.results.interrupted = exitstatus not in ended
+            session.results.order(session.items)
+            end_run(session, quick, self.unwritten)
+            self.report = str(session.bundle.folder / "report.html")
+
     def header(self) -> str:
         """Returns the line that says where the cases run."""
-        judge, provider = self.open(), self.session.provider
+        with _usage_errors():
+            judge, provider = self.session.open(), self.session.provider
         if provider is None:
             return printable(f"opmap: {self.session.options.provider} is not available ({judge})")
         product = "" if provider.third_party else "DirectML " if provider.direct else "ONNX Runtime "

@@ -69,7 +69,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=s
 class Start(Message, frozen=True):
     """From the parent: open this provider.
 
-    `provider` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. `options` are provider options, `config`
+    `provider` is ONNX Runtime's name of an execution provider, or MODULE:NAME. `options` are provider options, `config`
     session configuration entries of every session. `libraries` are plugin EP libraries by the names under which they are
     registered. `adapter` and `device_id` choose the DirectML EP's adapter, `device_id` also the device of a plugin EP.
     `path` are folders to import MODULE from. `package` is the distribution of ONNX Runtime or DirectML, if another worker of

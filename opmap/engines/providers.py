@@ -171,7 +171,7 @@ def open_provider(
     session_options: Mapping[str, str] | None = None,
     libraries: Mapping[str, str] | None = None,
 ) -> OpenProvider:
-    """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:FACTORY.
+    """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:NAME.
 
     `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
     for each step and `start_timeout` for its start. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
@@ -194,7 +194,7 @@ def open_provider(
         refuse_options(name, provider_options=provider_options, session_options=session_options, libraries=libraries)
         return _open_third_party(name) if in_process else _open_worker(name, **limits)
     if in_process:
-        raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
+        raise InputError(f"--in-process is for MODULE:NAME, got {name}")
     wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
     if wanted == DIRECT:
         refuse_options(name, session_options=session_options, libraries=libraries)
@@ -228,7 +228,7 @@ def open_provider(
             raise ProviderMissing(_no_directml(providers))
         return open_directml()
     if wanted not in providers and not wanted.endswith("ExecutionProvider"):
-        names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:FACTORY", *providers))
+        names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:NAME", *providers))
         raise InputError(f"--provider must be one of {names}, got {name!r}")
     of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
     refuse_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
@@ -303,7 +303,7 @@ def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, *
 
 
 def _open_worker(name: str, /, **choice: Any) -> OpenProvider:
-    """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
+    """Opens an execution provider of ONNX Runtime, or MODULE:NAME, in a worker process.
 
     `choice` are options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
     cannot be used so.

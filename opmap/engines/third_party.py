@@ -1,4 +1,4 @@
-"""A third party's provider, named by `--provider MODULE:FACTORY`: imports it, and performs steps on it."""
+"""A third party's provider, named by `--provider MODULE:NAME`: imports it, and performs steps on it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from types import SimpleNamespace
 from typing import Any, Self, cast, get_args
 
 import msgspec
@@ -64,7 +65,7 @@ class ThirdPartyProvider(Performer):
     """
 
     def __init__(self, provider: object, spec: str):
-        """`spec` is how the provider was named: MODULE:FACTORY. Raises InputError if the object cannot be used."""
+        """`spec` is how the provider was named: MODULE:NAME. Raises InputError if the object cannot be used."""
         super().__init__()
         self._provider: Any = provider
         try:
@@ -87,33 +88,41 @@ class ThirdPartyProvider(Performer):
 
     @classmethod
     def load(cls, spec: str, path: Sequence[str] = ()) -> Self:
-        """Imports MODULE and calls FACTORY. MODULE is looked for in the first folder of `path`, sys.path, the rest of `path`.
+        """Imports MODULE, and calls NAME if it is a factory: a callable without required parameters.
 
-        Whatever else is imported, above all by opmap itself, is looked for in sys.path first.
+        A function with two required parameters is `run(model_bytes, feeds)` itself. MODULE is looked for in the first folder of
+        `path`, sys.path, the rest of `path`. Whatever else is imported, above all by opmap itself, is looked for in sys.path first.
 
-        Raises InputError if the module, the factory or its result cannot be used, Unavailable if the factory raises.
+        Raises InputError if MODULE, NAME or what the factory returns cannot be used, Unavailable if the factory raises.
         """
         import onnx  # noqa: F401  # before the path changes: its packages have parts in several folders
 
-        module, _, factory = spec.partition(":")
+        module, _, name = spec.partition(":")
         sys.path += [folder for folder in path if folder not in sys.path]
         try:
             with _third_party_code():
                 _import_from(module.partition(".")[0], path[:1])
-                make = getattr(importlib.import_module(module), factory)
+                make = getattr(importlib.import_module(module), name)
+                is_factory = not callable(make) or _takes(make)
+                is_run = not is_factory and not isinstance(make, type) and _takes(make, b"", {})
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # an import runs the module's code, which may raise anything
             raise InputError(f"--provider {spec}: {describe(error)}") from None
         if not callable(make):
-            raise InputError(f"--provider {spec}: {factory} must be callable, got a {type_name(make)}")
+            raise InputError(f"--provider {spec}: {name} must be callable, got a {type_name(make)}")
+        if is_run:
+            return cls(SimpleNamespace(run=make), spec)
+        if not is_factory:
+            wanted = "must be a function run(model_bytes, feeds), or a factory without required parameters"
+            raise InputError(f"--provider {spec}: {name} {wanted}, got other parameters")
         try:
             with _third_party_code():
                 provider = make()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise Unavailable(f"--provider {spec}: {factory}() raised {describe(error)}") from None
+            raise Unavailable(f"--provider {spec}: {name}() raised {describe(error)}") from None
         return cls(provider, spec)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -162,7 +171,7 @@ class ThirdPartyProvider(Performer):
         setup = msgspec.to_builtins(step.setup, enc_hook=lambda array: array)
         if not step.files:
             return self._provider.open(model, setup)
-        if not _takes_files(self._provider.open):
+        if not _takes(self._provider.open, model, setup, files={}):
             raise Unsupported(f"{self.facts.name}: open takes no files beside the model", stage=Stage.LOAD)
         return self._provider.open(model, setup, files={name: array.tobytes() for name, array in step.files.items()})
 
@@ -258,13 +267,13 @@ def _result(outputs: object, names: Sequence[str]) -> Result:
     return Result(outputs=dict(zip(names, arrays, strict=True)))
 
 
-def _takes_files(open: Callable[..., object]) -> bool:
-    """Returns whether a method can be called with the keyword `files`."""
+def _takes(function: Callable[..., object], *arguments: object, **keywords: object) -> bool:
+    """Returns whether a callable can be called in this way; True if it does not say its parameters."""
     try:
-        parameters = inspect.signature(open).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.kind is p.VAR_KEYWORD or (p.name == "files" and p.kind is not p.POSITIONAL_ONLY) for p in parameters)
+        inspect.signature(function).bind(*arguments, **keywords)
+    except (TypeError, ValueError) as error:
+        return isinstance(error, ValueError)
+    return True
 
 
 def _is_plain(setup: Setup) -> bool:

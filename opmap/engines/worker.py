@@ -150,7 +150,7 @@ HANG_LIMIT = HangLimit()
 class WorkerProvider(Performer):
     """Performs steps on a provider in a child process. Use it from one thread at a time.
 
-    `name` is ONNX Runtime's name of an execution provider, MODULE:FACTORY, or `directml`. The child starts with the first step, or
+    `name` is ONNX Runtime's name of an execution provider, MODULE:NAME, or `directml`. The child starts with the first step, or
     with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no
     session and no value.
 

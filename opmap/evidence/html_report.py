@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -20,11 +19,11 @@ from ..judge.record import Record
 from ..judge.run import Results
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
-from ..spec import Erratum, Spec
+from ..spec import Spec, load_spec
 from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
 from .coverage_tables import STRENGTHS, OperatorCoverage, operator_coverage
 from .documents import HTML, SURVEY, Facts, SurveyDocument
-from .heading import Heading, heading
+from .heading import heading
 from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import MatrixCell, by_dimensions, by_level, place
@@ -76,7 +75,8 @@ def report_html(bundle: WrittenBundle) -> str:
     return page(
         "report.html",
         script="report.js",
-        heading=_heading(bundle, cause_groups),
+        heading=heading(bundle.run, records, len(cause_groups.shown) + cause_groups.left_out),
+        notes=_notes(bundle),
         data=_embedded(_data(bundle, records, places, cause_groups)),
         groups=cause_groups,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
@@ -89,7 +89,7 @@ def report_html(bundle: WrittenBundle) -> str:
         tier=bundle.asked("tier"),
         slowest=slowest(timed(bundle.seconds, ((r.case or "", r.variant) for r in records)), MOST_SLOW),
         survey=bundle.survey,
-        errata=list(_errata(listed)),
+        errata=_errata(listed),
         facts=list(_facts(bundle)),
         options=_options(bundle),
     )
@@ -117,11 +117,11 @@ def _cases(bundle: WrittenBundle) -> dict[str, Case]:
     return found_cases({*ids, *map(base_id, ids)}, bundle.asked("tier"))
 
 
-def _heading(bundle: WrittenBundle, cause_groups: Groups) -> Heading:
-    first = heading(bundle.run, bundle.records, len(cause_groups.shown) + cause_groups.left_out)
+def _notes(bundle: WrittenBundle) -> list[str]:
+    """Returns what the run said at its end: about known failures that are out of date, and about its results."""
     run = Results()
     run.records = list(bundle.records)
-    return replace(first, notes=[*first.notes, *map(cut, bundle.run.problems), *run.notes()])
+    return [*map(cut, bundle.run.problems), *run.notes()]
 
 
 # --- the cases ---
@@ -220,13 +220,10 @@ def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[Operator
     return [operator_coverage(covered, min(strength, 2)) for covered in measure(known_cases).values() if covered.cases]
 
 
-def _errata(records: Sequence[Record]) -> Iterator[tuple[Spec, Sequence[Erratum]]]:
-    """Gives the reference page of each operator of the run, and what is printed wrong on it."""
+def _errata(records: Sequence[Record]) -> list[Spec]:
+    """Returns the specs of the run's operators on whose reference pages something is printed wrong."""
     names = {(record.operator or "").removeprefix("DML_OPERATOR_") for record in records}
-    for name, operator in OPERATORS.items():
-        spec = operator.descriptor.spec()
-        if name in names and spec.errata:
-            yield spec, spec.errata
+    return [spec for name in OPERATORS if name in names and (spec := load_spec(name)).errata]
 
 
 def _options(bundle: WrittenBundle) -> list[tuple[str, str]]:

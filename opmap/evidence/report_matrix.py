@@ -55,17 +55,18 @@ class Count:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a matrix: operator, type, and the cells in the order of the columns."""
+    """A row of a matrix: the type, and the cells in the order of the columns."""
 
-    operator: str
     type: str
     cells: Sequence[Count]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """The columns, by their names, and the rows."""
+    """The matrix of one operator: its columns, by their names, its rows, and the cell of all its cases."""
 
+    operator: str
+    total: Count
     columns: Sequence[str]
     rows: Sequence[Row]
 
@@ -122,14 +123,14 @@ def _documents(spec: Spec, level: str, field: str, type: str, dimensions: int | 
     return fits and any(type in t.data_types for t in tables)
 
 
-def by_dimensions(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
-    """Returns the matrix of operator and data type by dimensions."""
+def by_dimensions(places: Sequence[MatrixCell], records: Sequence[Record]) -> list[Matrix]:
+    """Returns a matrix of data type by dimensions for each operator, those with failures first."""
     keys = [(where.operator, where.data_type, where.dimensions) for where in places]
-    return _matrix(keys, records, lambda name: (not name.isdecimal(), name))
+    return _matrices(keys, records, lambda name: (not name.isdecimal(), name))
 
 
-def by_level(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
-    """Returns the matrix of operator and index type by feature level: what is documented, accepted and right."""
+def by_level(places: Sequence[MatrixCell], records: Sequence[Record]) -> list[Matrix]:
+    """Returns a matrix of index type by feature level for each operator: what is documented, accepted and right."""
     keys = [(where.operator, where.index_type, where.level) for where in places]
     documented = {
         (name, type, level)
@@ -139,7 +140,7 @@ def by_level(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
         for type in DataType.__members__
         if any(_documents(spec, level, field, type, None) for field in spec.index_tensors)
     }
-    return _matrix(keys, records, _by_level, documented)
+    return _matrices(keys, records, _by_level, documented)
 
 
 def _accepted(record: Record) -> bool:
@@ -152,10 +153,10 @@ def _by_level(level: str) -> int:
     return FEATURE_LEVELS.index(level) if level in FEATURE_LEVELS else len(FEATURE_LEVELS)
 
 
-def _matrix(
+def _matrices(
     keys: Sequence[Key], records: Sequence[Record], order: Callable[[str], Any], documented: Set[Key] = frozenset()
-) -> Matrix:
-    """Returns the matrix of records with the key of a cell each: operator, type, and column."""
+) -> list[Matrix]:
+    """Returns the matrix of each operator, of records with the key of a cell each."""
     counters: dict[Key, Counter[str]] = {key: Counter() for key in documented}
     for key, record in zip(keys, records, strict=True):
         counts = counters.setdefault(key, Counter())
@@ -164,16 +165,18 @@ def _matrix(
         counts["other"] += not record.failed and record.verdict != Verdict.PASS
         counts["accepted"] += _accepted(record)
         counts["right"] += record.verdict.standing == "right"
-    columns = sorted({key[2] for key in counters}, key=order)
 
-    def cell(key: Key) -> Count:
-        return Count(**counters.get(key, Counter()), documented=key in documented)
+    def matrix(operator: str) -> Matrix:
+        own = {key: counts for key, counts in counters.items() if key[0] == operator}
+        columns = sorted({column for _, _, column in own}, key=order)
+        keys = [[(operator, type, column) for column in columns] for type in sorted({key[1] for key in own}, key=_size)]
+        rows = [Row(of[0][1], [Count(**own.get(key, {}), documented=key in documented) for key in of]) for of in keys]
+        return Matrix(operator, Count(**sum(own.values(), Counter())), columns, rows)
 
-    rows = sorted({key[:2] for key in counters}, key=_in_order)
-    return Matrix(columns, [Row(*row, [cell((*row, column)) for column in columns]) for row in rows])
+    return sorted(map(matrix, sorted({key[0] for key in counters})), key=lambda one: not one.total.failed)
 
 
-def _in_order(key: tuple[str, str]) -> tuple[str, int, str]:
+def _size(type: str) -> tuple[int, str]:
     """Sorts types as DirectML numbers them, by their size."""
     types = list(DataType.__members__)
-    return key[0], types.index(key[1]) if key[1] in types else len(types), key[1]
+    return types.index(type) if type in types else len(types), type

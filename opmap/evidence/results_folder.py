@@ -50,7 +50,7 @@ def identity(provider: OpenProvider | None) -> dict[str, str | None]:
 
 
 def factory(provider: str) -> dict[str, str | None]:
-    """Returns MODULE:FACTORY and the SHA-256 of the file of MODULE (None if it is not found); nothing for other providers."""
+    """Returns MODULE:NAME and the SHA-256 of the file of MODULE (None if it is not found); nothing for other providers."""
     module, colon, _ = provider.partition(":")
     if not colon or module == "fault":
         return {}

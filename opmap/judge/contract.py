@@ -29,7 +29,7 @@ def judge_contract(probe: ContractProbe, provider: OpenProvider) -> Record:
     """
     record = Record.on(provider, probe.id, ", ".join(probe.operators) or None, verdict=Verdict.PASS)
     if provider.third_party and not (provider.sessions and probe.portable):
-        message = f"{provider.name} cannot perform these steps: see MODULE:FACTORY in opmap manual providers"
+        message = f"{provider.name} cannot perform these steps: see MODULE:NAME in opmap manual providers"
         return msgspec.structs.replace(record, verdict=Verdict.UNSUPPORTED, message=message)
     with _fresh(provider) as performer:
         difference = perform_steps(probe.steps, performer)

@@ -83,6 +83,10 @@ class Results:
                     advance()
         except KeyboardInterrupt:
             self.interrupted = True
+        self.order(items)
+
+    def order(self, items: Sequence[Identified]) -> None:
+        """Puts the records into the order of the items, and counts the items that have none."""
         positions = {item.id: position for position, item in enumerate(items)}
         self.left = len(positions.keys() - {record.case for record in self.records})
         self.records.sort(key=lambda record: positions.get(record.case or "", -1))
@@ -155,8 +159,8 @@ class Results:
         if tally.only_skipped:
             lines.append(f"nothing was tried: {self.records[0].message}")
         if self.left:
-            why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
-            lines.append(f"{why}, {self.left} cases left")
+            stopped = f"stopped after {len(self.failures())} failures, " if self.max_failures else ""
+            lines.append(f"{'interrupted, ' if self.interrupted else stopped}{self.left} cases left")
         return lines
 
 

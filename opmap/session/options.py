@@ -101,7 +101,7 @@ class _Table(NamedTuple):
     provider: str = option(
         "auto",
         "auto, dml, cpu, an execution provider by ONNX Runtime's name, directml (DirectML itself, without ONNX "
-        "Runtime), fault:NAME, or MODULE:FACTORY",
+        "Runtime), fault:NAME, or MODULE:NAME",
         metavar="NAME",
         group=JUDGING,
         also=("fuzz",),
@@ -151,7 +151,7 @@ class _Table(NamedTuple):
     )
     in_process: bool = option(
         False,
-        "MODULE:FACTORY: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
+        "MODULE:NAME: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
         group=JUDGING,
         also=("export",),
     )
@@ -249,7 +249,7 @@ class _Table(NamedTuple):
         WRITTEN,
     )
     report: str | None = option(
-        None, "write the results bundle into this new folder", path, "DIR", WRITTEN, instead="bundle"
+        None, "write the results bundle into this new folder", path, "DIR", WRITTEN, (PYTEST,), instead="bundle"
     )
     resume: str | None = option(
         None, "continue the interrupted run of this bundle", path, "DIR", WRITTEN, instead="bundle"

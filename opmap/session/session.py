@@ -297,7 +297,7 @@ class Session:
 
         Ctrl-C or too many failures end the run early. Raises InputError if the bundle cannot be written.
         """
-        self._open_bundle()
+        self.open_bundle()
         if not self.provider:
             self.results.skip(map(self.judge, self.items))
             return
@@ -306,13 +306,9 @@ class Session:
         batches = self._batcher.batches(items, known.expectations if known else None)
         self._order = [item for batch in batches for item in batch]
         self.results.collect(self.items, self.judge_batch, advance, batches=batches)
-        if self.bundle:
-            try:
-                self.bundle.environment(self.provider.environment())
-            except KeyboardInterrupt:
-                self.results.interrupted = True
 
-    def _open_bundle(self) -> None:
+    def open_bundle(self) -> None:
+        """Opens the results bundle, if one was asked for. Raises InputError if it cannot be written."""
         options = self.options
         folder = options.report or options.resume
         if folder:
@@ -451,8 +447,13 @@ class Session:
         return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
 
     def complete(self) -> None:
-        """Writes all records in their order, and the totals, into the results bundle: whatever comes later, they are there."""
+        """Writes all records in their order, the environment and the totals into the results bundle: whatever comes later, they are there."""
         if self.bundle:
+            try:
+                if self.provider:
+                    self.bundle.environment(self.provider.environment())
+            except KeyboardInterrupt:
+                self.results.interrupted = True
             self.bundle.complete(self.results.records, self.exit_code, self.problems)
 
     def finish(self, diagnosis: DiagnosisDocument | None = None) -> int:

@@ -192,7 +192,7 @@ class TestResume:
             resume(tmp_path)
 
     def test_other_provider_of_the_same_name(self, tmp_path, monkeypatch, capsys):
-        """A run goes on only with the same MODULE:FACTORY, in the same file; the report's command names what can be typed."""
+        """A run goes on only with the same MODULE:NAME, in the same file; the report's command names what can be typed."""
         monkeypatch.chdir(tmp_path)
         text = "class P:\n    name = 'mine'\n    def run(self, model, feeds): return [{}]\n\ndef make(): return P()\nother = make\n"
         (tmp_path / "backend.py").write_text(text.format("1"), encoding="utf-8")

@@ -246,7 +246,7 @@ class TestProvider:
                 {"provider_options": {"compile": "x"}},
                 "--provider-option compile must be operator or graph for --provider directml, got 'x'",
             ),
-            ({"in_process": True}, "--in-process is for MODULE:FACTORY, got directml"),
+            ({"in_process": True}, "--in-process is for MODULE:NAME, got directml"),
         ],
         ids=["session-option", "provider-option", "compile", "in-process"],
     )

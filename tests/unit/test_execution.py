@@ -55,7 +55,7 @@ class TestOpening:
 
 
 class TestPlugins:
-    """MODULE:FACTORY opens a third-party provider."""
+    """MODULE:NAME opens a third-party provider."""
 
     @pytest.fixture(autouse=True)
     def module(self, tmp_path, monkeypatch):
@@ -88,6 +88,13 @@ class Sleeps:
     def run(self, model_bytes, feeds):
         import time
         time.sleep(1000)
+def function(model_bytes, feeds, device=None): return [*feeds]
+def factory(optional=None): return Bare()
+def one(model_bytes): return []
+def keywords(*, model_bytes, feeds): return []
+class Needs(Bare):
+    def __init__(self, model_bytes, feeds): pass
+def returns_nothing(): pass
 number = 3
 """
         (tmp_path / "opmap_test_plugin.py").write_text(text, encoding="utf-8")
@@ -124,6 +131,15 @@ number = 3
         )
         opened.close()
 
+    @pytest.mark.parametrize(("name", "outputs"), [("function", 2), ("factory", 0)])
+    def test_function(self, opens, name, outputs):
+        """A function with two required parameters is `run` itself. One without any is a factory."""
+        opened = opens(name)
+        assert (f"opmap_test_plugin:{name}", False) == (opened.name, opened.sessions)
+        result = opened.performer.run_once(MODEL, FEEDS)
+        assert f"must be a list of one array, got {outputs}" == result.malformed
+        opened.close()
+
     def test_sessions(self, opens):
         """A provider with open() opens a model once and runs it several times."""
         opened = opens("Opens")
@@ -147,10 +163,14 @@ number = 3
             (":f", InputError, "--provider :f: "),
             ("opmap_test_plugin:", InputError, "--provider opmap_test_plugin:: "),
             ("opmap_test_plugin:number", InputError, "number must be callable, got a int"),
+            ("opmap_test_plugin:one", InputError, r"one must be a function run\(model_bytes, feeds\), or a factory"),
+            ("opmap_test_plugin:keywords", InputError, "without required parameters, got other parameters"),
+            ("opmap_test_plugin:Needs", InputError, "without required parameters, got other parameters"),
+            ("opmap_test_plugin:returns_nothing", InputError, "object with a method run, got a NoneType"),
         ],
     )
     def test_refused(self, name, error, message, in_process):
-        """The error says in one line which part of MODULE:FACTORY cannot be used."""
+        """The error says in one line which part of MODULE:NAME cannot be used."""
         with pytest.raises(error, match=message) as raised:
             open_provider(name, in_process=in_process)
         assert "\n" not in str(raised.value)
@@ -181,7 +201,7 @@ number = 3
         opened.close()
 
     def test_in_process_is_for_third_parties(self):
-        with pytest.raises(InputError, match="--in-process is for MODULE:FACTORY, got cpu"):
+        with pytest.raises(InputError, match="--in-process is for MODULE:NAME, got cpu"):
             open_provider("cpu", in_process=True)
 
 

@@ -1,4 +1,4 @@
-"""Wrong backends that do not use opmap, run through --provider MODULE:FACTORY: `smoke` finds each, a right one passes."""
+"""Wrong backends that do not use opmap, run through --provider MODULE:NAME: `smoke` finds each, a right one passes."""
 
 from functools import cache
 

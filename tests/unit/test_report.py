@@ -34,6 +34,7 @@ from opmap.judge.decide import _tensor_record
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
+from opmap.spec import load_spec
 from opmap.tensors import DataType, Tensor, plain
 from opmap.vocabulary import Stage, Verdict
 
@@ -137,12 +138,18 @@ class TestFirstLines:
         assert 'class="badge failed">failed<' in page
         records = len(read_bundle(bundle).records)
         title = text_of(re.search("<h1>.*?</h1>", page, re.DOTALL)[0])
-        assert page.index('id="matrix"') < page.index('class="overview"') < page.index('class="cause"')
-        overview = text_of(re.search('<table class="overview">.*?</table>', page, re.DOTALL)[0])
-        assert "%" in overview and overview.endswith("not asked")
+        assert page.index('class="tested"') < page.index('class="cause"') < page.index('id="matrix"')
         assert "Show its 1 cases" not in page
-        assert title.startswith(f"failed {records} cases of tier smoke on {FAULT}, ") and "an emulated device" in title
+        tested = text_of(re.search('<p class="tested">.*?</p>', page)[0])
+        assert title.startswith(f"failed {records} cases of tier smoke: ")
+        assert tested.startswith(f"Tested: {FAULT}, ") and "an emulated device" in tested
         assert "an entry is out of date" in text_of(page)
+
+    def test_errata(self, bundle):
+        """The errata of the run's operators are listed, and of no other one."""
+        listed = set(re.findall(r'<th scope="row">(\w+\.E\d+)</th>', report(bundle)))
+
+        assert {erratum.id for name in ("GATHER", "GATHER_ELEMENTS") for erratum in load_spec(name).errata} == listed
 
 
 class TestGroups:
@@ -223,7 +230,10 @@ class TestGroups:
 
         page = report(bundle)
 
+        overview = text_of(re.search('<table class="overview">.*?</table>', page, re.DOTALL)[0])
         assert page.count('<article class="cause"') == 2
+        assert page.index('class="cause"') < page.index('class="overview"') < page.index('id="cause-2"')
+        assert "%" in overview and overview.endswith("not asked")
         assert "3 more causes are left out" in page
 
 
@@ -306,10 +316,14 @@ class TestMatrix:
             (one, other) for one, other, r in zip(by_case, by_id, records, strict=True) if "/example." not in r.case
         ]
 
-        for matrix in (by_dimensions(by_case, records), by_level(by_case, records)):
-            assert len(records) == sum(cell.cases for row in matrix.rows for cell in row.cells)
-        failed = sum(cell.failed for row in by_dimensions(by_case, records).rows for cell in row.cells)
-        assert sum(record.failed for record in records) == failed > 0
+        for operators in (by_dimensions(by_case, records), by_level(by_case, records)):
+            assert len(records) == sum(one.total.cases for one in operators)
+            assert all(
+                one.total.cases == sum(cell.cases for row in one.rows for cell in row.cells) for one in operators
+            )
+        failed = [one.total.failed for one in by_dimensions(by_case, records)]
+        assert sum(record.failed for record in records) == sum(failed) > 0
+        assert failed[0] and not failed[-1], "those with failures come first"
         assert all(one == other for one, other in named)
 
     @pytest.mark.parametrize(
@@ -332,7 +346,7 @@ class TestMatrix:
             stage=stage,
         )
 
-        matrix = by_level([place(record, None)], [record])
+        (matrix,) = by_level([place(record, None)], [record])
         (cell,) = (cell for row in matrix.rows for cell in row.cells if cell.cases)
         (row,) = (row for row in matrix.rows if cell in row.cells and row.type == "INT64")
 

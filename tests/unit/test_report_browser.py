@@ -29,6 +29,14 @@ def bundle(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """The bundle of tier smoke with the same fault."""
+    folder = tmp_path_factory.mktemp("bundle") / "smoke"
+    assert main(["validate", "--provider", "fault:negative-index-off-by-one", "--report", str(folder)]) == 1
+    return folder
+
+
+@pytest.fixture(scope="module")
 def window():
     """A browser for all tests."""
     with browser() as page:
@@ -48,6 +56,41 @@ def opened(window, bundle):
 
 def count_of(page) -> str:
     return page.value("document.getElementById('count').textContent")
+
+
+class TestFirstScreen:
+    """What a reader of a red run sees before anything is scrolled or opened."""
+
+    @pytest.mark.parametrize("width", [1400, 420])
+    @pytest.mark.parametrize("run", ["bundle", pytest.param("smoke", marks=pytest.mark.slow)])
+    def test_failure(self, run, width, window, request):
+        """The verdict, what was tested, and the first cause with its picture and its command."""
+        window.size(width, 900, mobile=width < 500)
+        window.open(write_report(request.getfixturevalue(run)))
+
+        visible = window.value("""[".badge", ".tested", "#cause-1 h3", "#cause-1 .grids", "#cause-1 .again code"].map((name) => {
+            const element = document.querySelector(name);
+            const { top, bottom, left, right } = element.getBoundingClientRect();
+            const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+            return top >= 0 && bottom <= innerHeight && element.contains(hit) ? element.innerText : `${name} at ${top} to ${bottom}`;
+        })""")
+
+        badge, tested, cause, picture, command = visible
+        assert "FAILED" == badge
+        assert tested.startswith("Tested: fault:negative-index-off-by-one, ")
+        assert "a negative index means the element before the right one" in cause
+        assert "expected output" in picture and "actual output" in picture
+        assert command.startswith("opmap validate --provider fault:negative-index-off-by-one --case gather")
+
+    def test_matrix(self, opened):
+        """The matrix has a row for each operator, open if a case failed; a legend explains each mark."""
+        rows = opened.value("""[...document.querySelectorAll("#matrix details")].map((row) =>
+            [row.querySelector(".name").innerText, row.open, row.querySelector(".outcome").innerText[0]])""")
+        marks = opened.value("""[...new Set([...document.querySelectorAll("#matrix td")].map((cell) => cell.textContent.trim()[0]))]""")
+        legend = opened.value("""[...document.querySelectorAll("#matrix .legend span")].map((mark) => mark.innerText[0])""")
+
+        assert [["GATHER_ELEMENTS", True, "✗"], ["GATHER", False, "✓"]] == rows
+        assert set(marks) <= set(legend) == set("✗✓●–")
 
 
 class TestInBrowser:

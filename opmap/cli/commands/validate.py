@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ...cases.case import Case
-from ...errors import InputError, OpmapError
 from ...evidence.documents import HTML, RECORDS
 from ...evidence.tables import print_failures, print_notes, print_tables, print_verdict
 from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
+from ...session.ending import Diagnose, end_run, noting, quick
 from ...session.options import SessionOptions
 from ...vocabulary import Verdict
 
 if TYPE_CHECKING:  # a green run needs none of this
     from ...diagnosis.diagnosis import Diagnosis
-    from ...diagnosis.judged_run import JudgedRun
-    from ...evidence.documents import DiagnosisDocument
-
-Diagnose: TypeAlias = "Callable[[Session, JudgedRun], list[Diagnosis]]"
-"""Finds the causes of the failures of a run."""
-
 
 def run(options: Namespace) -> int:
     """Runs the cases, prints the results, and returns the exit code. Raises InputError for bad options or files.
@@ -39,7 +32,7 @@ def run(options: Namespace) -> int:
 
         return run_large(options)
     diagnosed = not options.json or options.report or options.resume
-    return run_and_diagnose(options, _quick if diagnosed else None, _show)
+    return run_and_diagnose(options, quick if diagnosed else None, _show)
 
 
 def run_and_diagnose(
@@ -64,16 +57,10 @@ def run_and_diagnose(
             session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
-        with _noting(unwritten):
+        with noting(unwritten):
             _write_known_failures(session, options)
-        with _noting(unwritten):
-            session.complete()
-        diagnoses = _diagnosed(session, diagnose) if diagnose else None
-        if not session.bundle or session.bundle.completed:
-            with _noting(unwritten):
-                session.finish(_document(session, diagnoses))
-            _write_reports(session, diagnoses or [], unwritten)
-    show(session, diagnoses or [], options.json)
+        diagnoses = end_run(session, diagnose, unwritten)
+    show(session, diagnoses, options.json)
     if session.bundle and not options.json:
         _print_files(session.bundle.folder)
     for problem in unwritten:
@@ -87,15 +74,6 @@ def run_and_diagnose(
     return 2 if unwritten else session.exit_code
 
 
-def _document(session: Session, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
-    """Returns the causes as the bundle holds them; None if they were not sought to the end, or if there is no bundle."""
-    if diagnoses is None or not session.bundle:
-        return None
-    from ...evidence.cause_view import diagnosis_document
-
-    return diagnosis_document(session.provider_name, diagnoses, session.again)
-
-
 def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
     """Returns a function that counts the verdicts of the run so far. It looks at each record once."""
     counts: Counter[Verdict] = Counter()
@@ -107,64 +85,11 @@ def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
     return now
 
 
-def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:
-    """Adds the folders of failing cases and the HTML report to the bundle, if there is one and it is complete."""
-    if not (session.bundle and session.bundle.completed):
-        return
-    from ...evidence.html_report import write_report
-
-    if session.provider and diagnoses:
-        from ...evidence.failures import write_failures
-
-        with _noting(unwritten):
-            write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
-    with _noting(unwritten):
-        write_report(session.bundle.folder)
-
-
-@contextmanager
-def _noting(unwritten: list[str]) -> Iterator[None]:
-    """Keeps the message of an error of writing, which is printed at the end. The run goes on."""
-    try:
-        yield
-    except InputError as error:
-        unwritten.append(str(error))
-
-
 def _write_known_failures(session: Session, options: Namespace) -> None:
     """Writes the file of known failures that was asked for."""
     if options.write_known_failures:
         count = session.write_known_failures(options.write_known_failures)
         print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
-
-
-def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
-    """Returns the causes of the failures; None if they were not sought to the end, which is printed if it is an error."""
-    if session.results.interrupted:
-        return None
-    if not session.results.failures():
-        return []
-    from ...diagnosis.judged_run import JudgedRun
-
-    run = JudgedRun(session.judged, session.calls)
-    if not run.failed:
-        return []
-    try:
-        return diagnose(session, run)
-    except OpmapError as error:
-        print_error(f"the causes were not found: {error}")
-    except KeyboardInterrupt:
-        session.results.interrupted = True
-        print_error("the causes were not found: interrupted")
-    return None
-
-
-def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
-    from ...diagnosis.diagnose import quick_diagnoses
-    from ...evidence.cause_view import MOST_CHECKED
-
-    dangerous = session.options.rerun_dangerous
-    return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
 
 
 def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:

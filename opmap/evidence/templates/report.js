@@ -85,7 +85,7 @@
       const end = one.indexOf(": ");
       say(one.slice(0, end), one.slice(end + 2));
     }
-    say("run it again", [...data.again, row[0]].map(quoted).join(" "), "code");
+    say("rerun", [...data.again, row[0]].map(quoted).join(" "), "code");
     const box = element("div", undefined, "told");
     box.append(names);
     return box;

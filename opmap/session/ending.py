@@ -1,0 +1,99 @@
+"""The end of a run: the causes of its failures, and the reports of its results bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..errors import InputError, OpmapError
+from ..evidence.terminal import print_error
+from .session import Session
+
+if TYPE_CHECKING:  # a green run needs none of this
+    from ..diagnosis.diagnosis import Diagnosis
+    from ..diagnosis.judged_run import JudgedRun
+    from ..evidence.documents import DiagnosisDocument
+
+Diagnose: TypeAlias = "Callable[[Session, JudgedRun], list[Diagnosis]]"
+"""Finds the causes of the failures of a run."""
+
+
+def end_run(session: Session, diagnose: Diagnose | None, unwritten: list[str]) -> list[Diagnosis]:
+    """Finds the causes of the failures of a run, and completes its results bundle, if it has one. Returns the causes.
+
+    The records are written before the causes are sought, the causes and reports after that. `unwritten` gets a line for
+    each thing that cannot be written.
+    """
+    with noting(unwritten):
+        session.complete()
+    diagnoses = _diagnosed(session, diagnose) if diagnose else None
+    if session.bundle and session.bundle.completed:
+        with noting(unwritten):
+            session.finish(_document(session, diagnoses))
+        _write_reports(session, diagnoses or [], unwritten)
+    elif session.bundle:
+        session.bundle.release()
+    return diagnoses or []
+
+
+def quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
+    """Returns the causes of the failures, without asking the provider new cases."""
+    from ..diagnosis.diagnose import quick_diagnoses
+    from ..evidence.cause_view import MOST_CHECKED
+
+    dangerous = session.options.rerun_dangerous
+    return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
+
+
+@contextmanager
+def noting(unwritten: list[str]) -> Iterator[None]:
+    """Keeps the message of an error of writing, which is printed at the end. The run goes on."""
+    try:
+        yield
+    except InputError as error:
+        unwritten.append(str(error))
+
+
+def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
+    """Returns the causes of the failures; None if they were not sought to the end, which is printed if it is an error."""
+    if session.results.interrupted:
+        return None
+    if not session.results.failures():
+        return []
+    from ..diagnosis.judged_run import JudgedRun
+
+    run = JudgedRun(session.judged, session.calls)
+    if not run.failed:
+        return []
+    try:
+        return diagnose(session, run)
+    except OpmapError as error:
+        print_error(f"the causes were not found: {error}")
+    except KeyboardInterrupt:
+        session.results.interrupted = True
+        print_error("the causes were not found: interrupted")
+    return None
+
+
+def _document(session: Session, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
+    """Returns the causes as the bundle holds them; None if they were not sought to the end."""
+    if diagnoses is None:
+        return None
+    from ..evidence.cause_view import diagnosis_document
+
+    return diagnosis_document(session.provider_name, diagnoses, session.again)
+
+
+def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:
+    """Adds the folders of failing cases and the HTML report to the bundle."""
+    assert session.bundle, "there is a bundle"
+    from ..evidence.html_report import write_report
+
+    if session.provider and diagnoses:
+        from ..evidence.failures import write_failures
+
+        with noting(unwritten):
+            write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
+    with noting(unwritten):
+        write_report(session.bundle.folder)
