@@ -105,7 +105,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     state = item.config.stash[_STATE]
     if state.judged:
-        report.opmap_records, state.judged = state.judged, []
+        vars(report)["opmap_records"], state.judged = state.judged, []
     return report
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -170,8 +170,11 @@ def _matrices(
         own = {key: counts for key, counts in counters.items() if key[0] == operator}
         columns = sorted({column for _, _, column in own}, key=order)
         keys = [[(operator, type, column) for column in columns] for type in sorted({key[1] for key in own}, key=_size)]
-        rows = [Row(of[0][1], [Count(**own.get(key, {}), documented=key in documented) for key in of]) for of in keys]
-        return Matrix(operator, Count(**sum(own.values(), Counter())), columns, rows)
+        rows = [
+            Row(of[0][1], [Count(**own.get(key, Counter()), documented=key in documented) for key in of]) for of in keys
+        ]
+        total: Mapping[str, Any] = sum(own.values(), Counter())
+        return Matrix(operator, Count(**total), columns, rows)
 
     return sorted(map(matrix, sorted({key[0] for key in counters})), key=lambda one: not one.total.failed)
 

@@ -198,7 +198,7 @@ class TestResume:
         (tmp_path / "backend.py").write_text(text.format("1"), encoding="utf-8")
         command = ["validate", "--case", "gather/example.1", "--provider"]
         assert 1 == main([*command, "backend:make", "--report", "r"])
-        again = re.findall(r"Run it again: <code>([^<]*)", (tmp_path / "r" / "report.html").read_text(encoding="utf-8"))
+        again = re.findall(r"Rerun: <code>([^<]*)", (tmp_path / "r" / "report.html").read_text(encoding="utf-8"))
         assert again and all("--provider backend:make" in words for words in again)
         (tmp_path / "r" / "diagnosis.json").unlink()
         assert 0 == main(["report", "r"])

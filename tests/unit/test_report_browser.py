@@ -86,11 +86,15 @@ class TestFirstScreen:
         """The matrix has a row for each operator, open if a case failed; a legend explains each mark."""
         rows = opened.value("""[...document.querySelectorAll("#matrix details")].map((row) =>
             [row.querySelector(".name").innerText, row.open, row.querySelector(".outcome").innerText[0]])""")
-        marks = opened.value("""[...new Set([...document.querySelectorAll("#matrix td")].map((cell) => cell.textContent.trim()[0]))]""")
-        legend = opened.value("""[...document.querySelectorAll("#matrix .legend span")].map((mark) => mark.innerText[0])""")
+        marks = opened.value(
+            """[...new Set([...document.querySelectorAll("#matrix td")].map((cell) => cell.textContent.trim()[0]))]"""
+        )
+        legend = opened.value(
+            """[...document.querySelectorAll("#matrix .legend span")].map((mark) => mark.innerText[0])"""
+        )
 
         assert [["GATHER_ELEMENTS", True, "✗"], ["GATHER", False, "✓"]] == rows
-        assert set(marks) <= set(legend) == set("✗✓●–")
+        assert set(marks) <= set(legend) == {"✗", "✓", "●", "\N{EN DASH}"}
 
 
 class TestInBrowser:
