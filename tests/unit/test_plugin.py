@@ -14,6 +14,9 @@ import onnxruntime  # noqa: F401
 import pytest
 
 import opmap.session  # noqa: F401
+from opmap.cases.catalogue import catalogue
+from opmap.cli import main
+from opmap.evidence.written_bundle import read_bundle
 
 pytestmark = pytest.mark.platform
 
@@ -232,6 +235,8 @@ class TestUsage:
         [
             (("--opmap-max-failures", "0"), "*--opmap-max-failures: must be a whole number from 1 on, got '0'*"),
             (("--opmap-known-failures", "absent.toml"), "*absent.toml: no such file*"),
+            (("--opmap-filter", "absent/*"), "ERROR: opmap: --opmap-filter must match a case, got 'absent/*'"),
+            (("--opmap-report", ".", *EXAMPLES), "*--opmap-report must be a new or empty folder*"),
         ],
     )
     def test_wrong_values(self, options, said, run):
@@ -240,6 +245,8 @@ class TestUsage:
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([said])
+        assert "Traceback" not in result.stdout.str() + result.stderr.str()
+        assert not [line for line in result.outlines if "INTERNALERROR" in line or "collecting" in line]
 
     @pytest.mark.parametrize("more, code", [((), 1), (("--collect-only",), 0)])
     def test_nothing_judged(self, more, code, pytester):
@@ -283,6 +290,98 @@ class TestJUnit:
         assert properties["opmap_verdict"] == "pass"
         assert properties["opmap_provider"] == "CPUExecutionProvider"
         assert properties["opmap_proven"] == "true"
+
+
+PROBE_TESTS = "def test_probe(opmap_probe, opmap_check):\n    opmap_check(opmap_probe)\n"
+RED = ("gather/example.[12]", "gather_elements/float32/d1.*")
+FAULT = "fault:negative-index-off-by-one"
+
+
+def same_bundle(folder, other):
+    """Returns whether two bundles are the same in all but times."""
+    names = ("run.json", "results.jsonl", "diagnosis.json", "junit.xml", "summary.md")
+    assert all((folder / name).read_bytes() == (other / name).read_bytes() for name in names)
+    failures = [sorted(path.name for path in one.glob("failures/*")) for one in (folder, other)]
+    assert failures[0] == failures[1] != []
+    return True
+
+
+class TestBundle:
+    """`--opmap-report` writes the bundle that `opmap validate --report` writes."""
+
+    @pytest.fixture
+    def validated(self, tmp_path):
+        """The bundle of a red run of `opmap validate`."""
+        words = [word for glob in RED for word in ("--filter", glob)]
+        assert 1 == main(["validate", "--provider", FAULT, *words, "--report", str(tmp_path / "validated")])
+        return tmp_path / "validated"
+
+    def options(self, folder):
+        """The options of the same run of pytest."""
+        words = [word for glob in RED for word in ("--opmap-filter", glob)]
+        return "--opmap-provider", FAULT, *words, "--opmap-report", str(folder)
+
+    def test_same(self, run, pytester, validated, tmp_path, capsys):
+        """It is the same but for times, `opmap report` and `opmap merge` read it, and the summary names the report."""
+        pytester.makepyfile(test_probes=PROBE_TESTS)
+
+        result = run(*self.options(tmp_path / "tested"))
+
+        assert 1 == result.ret
+        result.stdout.fnmatch_lines([f"opmap: report: {tmp_path / 'tested' / 'report.html'}"])
+        assert same_bundle(tmp_path / "tested", validated)
+        assert 0 == main(["report", str(tmp_path / "tested")])
+        assert 1 == main(["merge", str(tmp_path / "tested"), str(validated), "-o", str(tmp_path / "merged")])
+        assert "one record of each is kept" in capsys.readouterr().err
+
+    @pytest.mark.slow
+    def test_several_processes(self, run_apart, validated, tmp_path):
+        """With pytest-xdist the controlling process writes one bundle."""
+        pytest.importorskip("xdist")
+
+        assert 1 == run_apart("-n", "2", *self.options(tmp_path / "tested")).ret
+        assert same_bundle(tmp_path / "tested", validated)
+
+    def test_judged_twice(self, pytester, tmp_path):
+        """Of a case that several tests judge there is one record, and none of a case that was not chosen."""
+        pytester.makepyfile(
+            SEVERAL + "def test(opmap_check):\n    for case in [*CASES, *CASES]:\n        opmap_check(case)\n"
+        )
+        chosen = next(iter(catalogue("smoke"))).id
+        words = ("--opmap-provider", "cpu", "--opmap-case", chosen, "--opmap-report", str(tmp_path / "r"))
+
+        assert 0 == pytester.runpytest_inprocess("-p", "no:cacheprovider", *words).ret
+        assert [chosen] == [record.case for record in read_bundle(tmp_path / "r").records]
+
+    def test_not_all(self, run, tmp_path):
+        """A chosen case that no test judges is missing, and the summary counts it."""
+        result = run("-k", "example.1", "--opmap-provider", "cpu", *EXAMPLES, "--opmap-report", str(tmp_path / "r"))
+
+        assert 0 == result.ret
+        assert ["gather/example.1"] == [record.case for record in read_bundle(tmp_path / "r").records]
+        assert "4 cases left" in (tmp_path / "r" / "summary.md").read_text(encoding="utf-8")
+
+    def test_interrupted(self, pytester, tmp_path):
+        """A run that ends before its cases is no green one."""
+        pytester.makepyfile(
+            "def test(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n    raise KeyboardInterrupt\n"
+        )
+        words = ("--opmap-provider", "cpu", *EXAMPLES, "--opmap-report", str(tmp_path / "r"))
+
+        pytester.runpytest_inprocess("-p", "no:cacheprovider", *words, no_reraise_ctrlc=True)
+
+        assert 130 == read_bundle(tmp_path / "r").run.exit_code
+
+
+class TestFixtures:
+    """What `pytest --fixtures` says."""
+
+    def test_docstrings(self, run):
+        """Each fixture of the plugin is there, with a docstring."""
+        lines = run("--fixtures").outlines
+        for name in ("opmap_case", "opmap_probe", "opmap_check"):
+            at = next(number for number, line in enumerate(lines) if line.startswith(f"{name} -- "))
+            assert lines[at + 1].startswith("    ") and "no docstring" not in lines[at + 1]
 
 
 class TestLimits:
