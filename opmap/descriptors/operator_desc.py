@@ -525,8 +525,3 @@ def _allows(support: TensorSupport, tensor: TensorDesc, *, dimensions: bool) -> 
 
 def _one_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
-
-
-def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
-    return (1,) * (count - len(shape)) + tuple(shape)

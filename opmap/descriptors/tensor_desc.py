@@ -178,3 +178,28 @@ class TensorDesc:
             yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, shown(alignment))
         if output and self.owned_by_dml:
             yield Violation("TENSOR.C7", f"{name}.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML")
+
+
+def broadcast(tensor: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:
+    """Returns a tensor as the DirectML EP broadcasts it: with these sizes, and strides of 0 where it has one element.
+
+    Raises ValueError if it cannot be broadcast.
+    """
+    before = pad(tensor.sizes, len(sizes))
+    if len(before) > len(sizes) or any(n not in (1, m) for n, m in zip(before, sizes, strict=True)):
+        raise ValueError(f"{tensor.sizes} cannot be broadcast to {sizes}")
+    strides = tuple(0 if n == 1 else stride for n, stride in zip(before, strides_of(before), strict=True))
+    repeated = TensorDesc(tensor.data_type, sizes, strides)
+    return TensorDesc(tensor.data_type, sizes) if repeated.packed else repeated
+
+
+def broadcast_sizes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the sizes to which ONNX broadcasts these shapes. A shape that does not fit is refused by `broadcast`."""
+    count = max(map(len, shapes))
+    columns = zip(*(pad(shape, count) for shape in shapes), strict=True)
+    return tuple(next((n for n in column if n != 1), 1) for column in columns)
+
+
+def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
+    return (1,) * (count - len(shape)) + tuple(shape)
