@@ -263,8 +263,15 @@ class OperatorDesc:
             raise RuleError(violations, path=path)
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
-        """Gives a violation for each type and dimension count that the feature level does not support."""
+        """Gives a violation for each name, type and dimension count that the feature level does not support."""
         spec = self.own_spec
+        for field, levels in rule.since.items():
+            name = str(self.named_numbers[field])
+            if FEATURE_LEVELS.index(levels.get(name, feature_level)) > FEATURE_LEVELS.index(feature_level):
+                wanted = f"a mode of feature level {feature_level} ({name} needs {levels[name]})"
+                yield Violation(rule.id, field, wanted, name)
+        if rule.since:
+            return
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
         if not reached:

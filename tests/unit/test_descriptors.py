@@ -222,6 +222,18 @@ class TestFeatureLevels:
             f" ({operator}.S1)"
         ) == str(violation)
 
+    def test_a_padding_mode_that_a_later_level_added(self):
+        """WRAP stands in the header and in the release notes, not on the page."""
+        wrap, symmetric = (next(OPERATORS["PADDING1"].samples()).replace(padding_mode=mode) for mode in (4, 3))
+        assert ("5_0", "6_4") == tuple(
+            next(level for level in FEATURE_LEVELS if not desc.violations(feature_level=level))
+            for desc in (symmetric, wrap)
+        )
+        (violation,) = wrap.violations(feature_level="6_3")
+        assert (
+            "PaddingMode must be a mode of feature level 6_3 (WRAP needs 6_4), got WRAP (PADDING1.D1)"
+        ) == str(violation)
+
     @given(strategies.descriptors())
     def test_a_higher_level_takes_nothing_away(self, desc):
         """A descriptor that is valid at one feature level is valid at every higher level."""
