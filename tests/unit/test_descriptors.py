@@ -10,8 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from opmap import strategies
+from opmap.cases.case import Case
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete, pad
 from opmap.errors import InputError, RuleError
+from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import tensor_rules
@@ -405,3 +407,34 @@ class TestDescriptors:
         """`pad` adds leading ones."""
         assert (1, 1, 2, 3) == pad((2, 3), 4)
         assert (2, 3) == pad((2, 3), 2)
+
+
+class TestViews:
+    """A descriptor that is looked at from another output is another one."""
+
+    HALF = TensorDesc(F32, (1, 2))
+    SPLIT = OPERATORS["SPLIT"].descriptor(
+        input_tensor=TensorDesc(F32, (1, 4)), output_count=2, output_tensors=(HALF, HALF), axis=1
+    )
+
+    def test_identity(self):
+        """The output is part of it; the way on which a view was made is not."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        assert self.SPLIT == self.SPLIT.replace() == view.of_output("OutputTensors[0]")
+        assert view == self.SPLIT.of_output("OutputTensors[1]")
+        assert len({self.SPLIT, view, self.SPLIT.replace(), view.of_output("OutputTensors[0]")}) == 2
+
+    def test_results_are_its_own(self):
+        """What was mapped from the base is not taken for the view, in either order."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        assert map_descriptor(self.SPLIT) is map_descriptor(self.SPLIT.replace())
+        assert map_descriptor(self.SPLIT) is not map_descriptor(view)
+        assert "OutputTensors[1]" == map_descriptor(view).desc.output_field
+
+    def test_lightened(self):
+        """A view stays one when what it computed is freed."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        case = Case(id="split/view", desc=view, tensors={"InputTensor": Tensor(F32, (1, 4), array("I", range(4)))})
+        before = [*case.expected]
+        case.lighten()
+        assert (before, [2, 3]) == ([*case.expected], before)
