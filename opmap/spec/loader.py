@@ -518,11 +518,12 @@ class TensorBreaks(Breaks, frozen=True, forbid_unknown_fields=True):
 
 
 class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule that holds for every tensor of every operator."""
+    """A rule that holds for every tensor of every operator. A derived one stands on no page."""
 
     id: str
     text: str
     breaks: TensorBreaks
+    derived: bool = False
 
 
 class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ ALIGNMENT = ("TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of tw
 
 
 class TestTensorRules:
-    """TENSOR.C1 to C7: a violation names the field, the wanted value and the value that it has."""
+    """The rules of every tensor: a violation names the field, the wanted value and the value that it has."""
 
     ROWS: ClassVar = [
         (TensorDesc(F32, ()), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "0"),
@@ -62,6 +62,16 @@ class TestTensorRules:
             "T.Flags",
             "NONE for an output",
             "DML_TENSOR_FLAG_OWNED_BY_DML",
+        ),
+        *(
+            (TensorDesc(F32, sizes, strides), "TENSOR.D1", "T.Strides", "a place of its own for each element", got)
+            for sizes, strides, got in [
+                ((2, 3), (0, 1), "{0,1}"),
+                ((2, 3), (2, 1), "{2,1}"),
+                ((3, 4), (3, 2), "{3,2}"),
+                ((2, 2, 2), (3, 2, 1), "{3,2,1}"),
+                ((2**11, 2**10), (2**9 + 1, 2), "{513,2}"),
+            ]
         ),
     ]
 
@@ -91,6 +101,13 @@ class TestTensorRules:
     def test_kept_at_their_limits(self, tensor):
         """The highest and lowest allowed values break no rule."""
         assert [] == list(tensor.violations("T"))
+
+    @pytest.mark.parametrize(
+        ("sizes", "strides"), [((2, 3), (3, 2)), ((2, 1, 3), (3, 0, 1)), ((2, 3), (1, 2)), ((2**16, 2**15), (2**16, 2))]
+    )
+    def test_an_output_whose_elements_have_a_place_each(self, sizes, strides):
+        """They may interleave: {0, 2, 4} and {3, 5, 7}. A dimension of size 1 may have any stride."""
+        assert [] == list(TensorDesc(F32, sizes, strides).violations("T", output=True))
 
     def test_an_input_may_be_owned_by_dml(self):
         """DML_TENSOR_FLAG_OWNED_BY_DML is allowed for an input."""
@@ -232,9 +249,9 @@ class TestFeatureLevels:
             for desc in (symmetric, wrap)
         )
         (violation,) = wrap.violations(feature_level="6_3")
-        assert (
-            "PaddingMode must be a mode of feature level 6_3 (WRAP needs 6_4), got WRAP (PADDING1.D1)"
-        ) == str(violation)
+        assert ("PaddingMode must be a mode of feature level 6_3 (WRAP needs 6_4), got WRAP (PADDING1.D1)") == str(
+            violation
+        )
 
     @given(strategies.descriptors())
     def test_a_higher_level_takes_nothing_away(self, desc):

@@ -22,6 +22,7 @@ from ...vocabulary import Verdict
 if TYPE_CHECKING:  # a green run needs none of this
     from ...diagnosis.diagnosis import Diagnosis
 
+
 def run(options: Namespace) -> int:
     """Runs the cases, prints the results, and returns the exit code. Raises InputError for bad options or files.
 
