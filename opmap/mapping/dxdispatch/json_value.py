@@ -42,7 +42,8 @@ def parse_json(text: str) -> JsonValue:
     except pyjson5.Json5Exception as error:
         problem = re.sub(r"\bb'(\w+)'", r"\1", str(error.args[0]))  # pyjson5 quotes characters as bytes: b'x'
         problem = re.sub(r"\bnear (\d+)", lambda near: f"at {_place(text, int(near[1]))}", problem)
-        problem = re.sub(r"\bfound U\+\w+", lambda _, got=error.args[2]: f"got {shown(got)}", problem)
+        problem = re.sub(r"\bfound U\+\w+$", "got ", problem)
+        problem += shown(error.args[2]) if problem.endswith("got ") else ""
         if re.search(rf"\d{{{MAX_DIGITS + 1}}}", text):
             problem = f"a number must have at most {MAX_DIGITS} digits"
         raise InputError(f"must be JSON: {problem}", path="$") from None
