@@ -9,7 +9,8 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from ..errors import shown
-from ..pseudocode import strides_of
+from ..limits import MAX_STRIDED_ELEMENTS
+from ..pseudocode import show, strides_of
 from ..spec import tensor_rules
 from ..tensors import DataType
 
@@ -142,6 +143,22 @@ class TensorDesc:
             addresses = [a + i * stride for a in addresses for i in range(size)]
         return addresses
 
+    @property
+    def _overlaps(self) -> bool:
+        """Whether two elements lie at one address.
+
+        Where dimensions interleave, each element is looked at; more than MAX_STRIDED_ELEMENTS are taken to overlap.
+        """
+        if self.packed or self.strides is None:
+            return False
+        end = 1
+        for stride, size in sorted(zip(self.strides, self.sizes, strict=True)):
+            if size > 1 and stride < end:
+                count = self.element_count
+                return count > MAX_STRIDED_ELEMENTS or len(set(self._addresses())) < count
+            end += (size - 1) * stride
+        return False
+
     def violations(self, name: str, *, output: bool = False) -> Iterator[Violation]:
         """Gives the TENSOR rules that this tensor breaks, in their order; `name` is its field."""
         limits = tensor_rules()
@@ -176,6 +193,9 @@ class TensorDesc:
         if alignment and (alignment < self.data_type.size or alignment & (alignment - 1) or alignment >= _UINT32):
             wanted = f"0 or a power of two, at least {self.data_type.size}"
             yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, shown(alignment))
+        if output and self._overlaps:
+            wanted = "a place of its own for each element"
+            yield Violation("TENSOR.D1", f"{name}.Strides", wanted, show(self.strides or ()))
         if output and self.owned_by_dml:
             yield Violation("TENSOR.C7", f"{name}.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML")
 
