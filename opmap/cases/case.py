@@ -63,11 +63,11 @@ class Case:
 
         With `known`, cases share equal tensor descs: `known` holds the first of each, and takes new ones.
         """
-        members, attributes = self.desc.__getstate__(), vars(self.desc)
-        for name in attributes.keys() - members.keys():
+        state, attributes = self.desc.state, vars(self.desc)
+        for name in attributes.keys() - state.keys():
             del attributes[name]
         if known is not None:
-            attributes |= {n: known.setdefault(m, m) for n, m in members.items() if isinstance(m, TensorDesc)}
+            attributes |= {n: known.setdefault(m, m) for n, m in state.items() if isinstance(m, TensorDesc)}
 
 
 _NO_OFFSETS: Mapping[str, int] = {}

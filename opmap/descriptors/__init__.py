@@ -8,10 +8,9 @@ from .operator_desc import (
     complete_sizes,
     corrected_spec,
     descriptor_class,
-    pad,
     results_of,
 )
-from .tensor_desc import Layout, TensorDesc, Violation
+from .tensor_desc import Layout, TensorDesc, Violation, broadcast, broadcast_sizes, pad
 
 __all__ = [
     "FEATURE_LEVELS",
@@ -19,6 +18,8 @@ __all__ = [
     "OperatorDesc",
     "TensorDesc",
     "Violation",
+    "broadcast",
+    "broadcast_sizes",
     "complete",
     "complete_sizes",
     "corrected_spec",

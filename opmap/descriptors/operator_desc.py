@@ -65,9 +65,19 @@ class OperatorDesc:
         """
         raise NotImplementedError
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns the members alone: another process derives the rest again."""
-        return {name: self.__dict__[name] for name in self.members().values()}
+    @property
+    def state(self) -> dict[str, Any]:
+        """What makes the descriptor: the members, and the output that it is looked at from if `of_output` chose another.
+
+        All else is derived. Equal descriptors have equal states.
+        """
+        return {name: self.__dict__[name] for name in ("_other_output", *self.members().values()) if name in vars(self)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OperatorDesc) and type(self) is type(other) and self.state == other.state
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.state.values()))
 
     # --- the documentation ---
 
@@ -168,20 +178,23 @@ class OperatorDesc:
         """The output tensors by DirectML's names."""
         return {name: self.tensors[name] for name in self.own_spec.field_names("output")}
 
-    @cached_property
+    _other_output: ClassVar[str | None] = None
+
+    @property
     def output_field(self) -> str:
         """The output that `output`, `access`, `interpret`, `origins` and `trace` are about: the first one.
 
         It is another one in what `of_output` returns.
         """
-        return next(iter(self.outputs))
+        return self._other_output or next(iter(self.outputs))
 
     def of_output(self, field: str) -> Self:
-        """Returns the same descriptor, looked at from another of its outputs."""
+        """Returns the same descriptor, looked at from another of its outputs. It is not equal to this one."""
         if field == self.output_field:
             return self
         view = self.replace()
-        view.__dict__["output_field"] = field
+        if field != view.output_field:
+            view.__dict__["_other_output"] = field
         return view
 
     @property
@@ -263,8 +276,15 @@ class OperatorDesc:
             raise RuleError(violations, path=path)
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
-        """Gives a violation for each type and dimension count that the feature level does not support."""
+        """Gives a violation for each name, type and dimension count that the feature level does not support."""
         spec = self.own_spec
+        for field, levels in rule.since.items():
+            name = str(self.named_numbers[field])
+            if FEATURE_LEVELS.index(levels.get(name, feature_level)) > FEATURE_LEVELS.index(feature_level):
+                wanted = f"a mode of feature level {feature_level} ({name} needs {levels[name]})"
+                yield Violation(rule.id, field, wanted, name)
+        if rule.since:
+            return
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
         if not reached:
@@ -464,7 +484,7 @@ def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> ty
     members = [(name, Any) for name in spec.attributes.values()]
     namespace = {"operator": operator, "expansion": expansion, "__doc__": f"{spec.struct}."}
     return dataclasses.make_dataclass(
-        spec.struct, members, bases=(OperatorDesc,), namespace=namespace, frozen=True, kw_only=True
+        spec.struct, members, bases=(OperatorDesc,), namespace=namespace, eq=False, frozen=True, kw_only=True
     )
 
 
@@ -525,8 +545,3 @@ def _allows(support: TensorSupport, tensor: TensorDesc, *, dimensions: bool) -> 
 
 def _one_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
-
-
-def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
-    return (1,) * (count - len(shape)) + tuple(shape)

@@ -9,7 +9,8 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from ..errors import shown
-from ..pseudocode import strides_of
+from ..limits import MAX_STRIDED_ELEMENTS
+from ..pseudocode import show, strides_of
 from ..spec import tensor_rules
 from ..tensors import DataType
 
@@ -142,6 +143,22 @@ class TensorDesc:
             addresses = [a + i * stride for a in addresses for i in range(size)]
         return addresses
 
+    @property
+    def _overlaps(self) -> bool:
+        """Whether two elements lie at one address.
+
+        Where dimensions interleave, each element is looked at; more than MAX_STRIDED_ELEMENTS are taken to overlap.
+        """
+        if self.packed or self.strides is None:
+            return False
+        end = 1
+        for stride, size in sorted(zip(self.strides, self.sizes, strict=True)):
+            if size > 1 and stride < end:
+                count = self.element_count
+                return count > MAX_STRIDED_ELEMENTS or len(set(self._addresses())) < count
+            end += (size - 1) * stride
+        return False
+
     def violations(self, name: str, *, output: bool = False) -> Iterator[Violation]:
         """Gives the TENSOR rules that this tensor breaks, in their order; `name` is its field."""
         limits = tensor_rules()
@@ -176,5 +193,33 @@ class TensorDesc:
         if alignment and (alignment < self.data_type.size or alignment & (alignment - 1) or alignment >= _UINT32):
             wanted = f"0 or a power of two, at least {self.data_type.size}"
             yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, shown(alignment))
+        if output and self._overlaps:
+            wanted = "a place of its own for each element"
+            yield Violation("TENSOR.D1", f"{name}.Strides", wanted, show(self.strides or ()))
         if output and self.owned_by_dml:
             yield Violation("TENSOR.C7", f"{name}.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML")
+
+
+def broadcast(tensor: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:
+    """Returns a tensor as the DirectML EP broadcasts it: with these sizes, and strides of 0 where it has one element.
+
+    Raises ValueError if it cannot be broadcast.
+    """
+    before = pad(tensor.sizes, len(sizes))
+    if len(before) > len(sizes) or any(n not in (1, m) for n, m in zip(before, sizes, strict=True)):
+        raise ValueError(f"{tensor.sizes} cannot be broadcast to {sizes}")
+    strides = tuple(0 if n == 1 else stride for n, stride in zip(before, strides_of(before), strict=True))
+    repeated = TensorDesc(tensor.data_type, sizes, strides)
+    return TensorDesc(tensor.data_type, sizes) if repeated.packed else repeated
+
+
+def broadcast_sizes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the sizes to which ONNX broadcasts these shapes. A shape that does not fit is refused by `broadcast`."""
+    count = max(map(len, shapes))
+    columns = zip(*(pad(shape, count) for shape in shapes), strict=True)
+    return tuple(next((n for n in column if n != 1), 1) for column in columns)
+
+
+def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
+    return (1,) * (count - len(shape)) + tuple(shape)

@@ -64,9 +64,9 @@ class DirectProvider(WorkerProvider):
         """Returns the outputs of a descriptor, which may break rules. Without `tensors` it is only created and compiled.
 
         `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of an output's
-        elements makes the result malformed. If DirectML refuses the descriptor, the result has an error at stage `load`.
+        TotalTensorSizeInBytes makes the result malformed; one inside it that hits no element is a message. If DirectML refuses the descriptor, the result has an error at stage `load`.
         """
-        from .directml.describing import dispatchable, from_memory, to_memory, touched
+        from .directml.describing import dispatchable, from_memory, gaps_written, to_memory, touched
 
         options, own_offsets = self._start.options, dict(offsets or {})
         step = Dispatch(
@@ -80,11 +80,13 @@ class DirectProvider(WorkerProvider):
         if result.error is not None or tensors is None:
             return result
         evidence = Evidence(placement=Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),)))
-        arrays = {}
+        arrays, messages = {}, [*result.messages]
         for (name, output), region in zip(desc.outputs.items(), result.outputs.values(), strict=True):
             offset = own_offsets.get(name, 0)
             if problem := touched(output, region, offset):
                 problem = f"{name} {problem}" if len(desc.outputs) > 1 else problem
                 return msgspec.structs.replace(result, outputs={}, malformed=problem, evidence=evidence)
+            if gaps_written(output, region, offset):
+                messages.append(f"{name}: memory that holds no element was written, inside TotalTensorSizeInBytes")
             arrays[name] = from_memory(output, region, offset).view(dtype_of(output.data_type))
-        return msgspec.structs.replace(result, outputs=arrays, evidence=evidence)
+        return msgspec.structs.replace(result, outputs=arrays, evidence=evidence, messages=messages)

@@ -266,8 +266,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
     that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
-    must not be used further: what runs in it later may be wrong. `messages` are what the debug layers said about the step.
-    `memory` is what Measure found, in bytes.
+    must not be used further: what runs in it later may be wrong. `messages` are notes about the step that change no verdict,
+    such as what the debug layers said. `memory` is what Measure found, in bytes.
     """
 
     outputs: dict[str, np.ndarray] = {}

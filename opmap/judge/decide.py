@@ -337,9 +337,11 @@ def _comparable(record: Record) -> bytes:
     """Returns the part of a record that must be equal in every repetition.
 
     The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
-    only the verdict, the stage and the place in ONNX Runtime count.
+    only the verdict, the stage and the place in ONNX Runtime count. That of a pass is a note, except for the nodes elsewhere.
     """
-    message = record.message if record.verdict.standing in ("right", "failed") else None
+    message: object = record.message if record.verdict.standing in ("right", "failed") else None
+    if record.verdict is Verdict.PASS:
+        message = record.placement and record.placement.elsewhere
     outputs = None if record.verdict == Verdict.OBSERVED else [record.actual, record.outputs]
     return to_json([record.verdict, record.stage, record.path, message, outputs])
 

@@ -34,6 +34,12 @@ class Substitution:
         return f"{self.kind}: {self.detail}"
 
 
+def one_number(constant: tuple[int, ...] | Tensor) -> int:
+    """Returns the number that a constant input of one element holds. Raises ValueError if it has another number of elements."""
+    (number,) = constant.values if isinstance(constant, Tensor) else constant
+    return int(number)
+
+
 @dataclass(frozen=True)
 class Lowering:
     """The one ONNX node that a descriptor becomes. `mapping.py` builds the model around it.

@@ -8,7 +8,16 @@ from __future__ import annotations
 from ..descriptors import OperatorDesc, TensorDesc, complete, pad
 from ..tensors import DataType, Tensor
 from . import size_classes
-from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, leading_ones_added, not_expressible
+from .contract import (
+    CAST_ON_CPU,
+    Attributes,
+    Lowering,
+    Operator,
+    Substitution,
+    leading_ones_added,
+    not_expressible,
+    one_number,
+)
 from .expansions import none
 
 FEWEST = 4
@@ -63,9 +72,7 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTrilu.cpp.
     """
-    k = attributes.get("k", (0,))
-    (diagonal,) = k.integers if isinstance(k, Tensor) else k
-    begin, end = _ends(attributes.get("upper", 1), diagonal)
+    begin, end = _ends(attributes.get("upper", 1), one_number(attributes.get("k", (0,))))
     padded = TensorDesc(data.data_type, pad(data.sizes, max(data.dimension_count, FEWEST)))
     numbers = {"Value": 0, "DiagonalFillBegin": begin, "DiagonalFillEnd": end}
     return complete(OPERATOR.descriptor, {"InputTensor": padded}, numbers)

@@ -5,7 +5,7 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_w
 
 from __future__ import annotations
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, pad
 from ..pseudocode import strides_of
 from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
@@ -49,16 +49,15 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTranspose.cpp, DmlOperatorExpand.cpp.
     """
     if "shape" in attributes:
-        count = max(data.dimension_count, len(attributes["shape"]), FEWEST)
-        before, wanted = pad(data.sizes, count), pad(attributes["shape"], count)
-        if any(1 not in (n, m) and n != m for n, m in zip(before, wanted, strict=True)):
-            raise ValueError(f"{before} cannot be broadcast to {wanted}")
-        sizes = tuple(m if n == 1 else n for n, m in zip(before, wanted, strict=True))
-        strides = tuple(0 if n == 1 else stride for n, stride in zip(before, strides_of(before), strict=True))
+        sizes = broadcast_sizes(pad(data.sizes, FEWEST), attributes["shape"])
+        if any(n not in (1, m) for n, m in zip(reversed(attributes["shape"]), reversed(sizes), strict=False)):
+            raise ValueError(f"{data.sizes} cannot be broadcast to {attributes['shape']}")
+        tensor = broadcast(data, sizes)
     else:
         order = attributes.get("perm") or range(data.dimension_count)[::-1]
         sizes, strides = (tuple(numbers[d] for d in order) for numbers in (data.sizes, strides_of(data.sizes)))
-    output, tensor = TensorDesc(data.data_type, sizes), TensorDesc(data.data_type, sizes, strides)
+        tensor = TensorDesc(data.data_type, sizes, strides)
+    output = TensorDesc(data.data_type, sizes)
     return OPERATOR.descriptor(input_tensor=output if tensor.packed else tensor, output_tensor=output)
 
 

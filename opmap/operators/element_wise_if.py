@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, pad
 from ..tensors import DataType
 from .contract import CAST_ON_CPU, Lowering, Operator, leading_ones_added
 from .expansions import each_dimension
@@ -29,15 +29,15 @@ def lower(desc: OperatorDesc) -> Lowering:
 
 
 def emit(condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a Where node whose inputs have equal sizes.
+    """Returns the descriptor that the DirectML EP makes of a Where node, whose inputs are broadcast.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
     """
-    sizes = pad(condition.sizes, max(condition.dimension_count, FEWEST))
+    sizes = broadcast_sizes(pad(condition.sizes, FEWEST), a.sizes, b.sizes)
     return OPERATOR.descriptor(
-        condition_tensor=TensorDesc(DataType.UINT8, sizes),
-        a_tensor=TensorDesc(a.data_type, sizes),
-        b_tensor=TensorDesc(b.data_type, sizes),
+        condition_tensor=broadcast(TensorDesc(DataType.UINT8, condition.sizes), sizes),
+        a_tensor=broadcast(a, sizes),
+        b_tensor=broadcast(b, sizes),
         output_tensor=TensorDesc(a.data_type, sizes),
     )
 

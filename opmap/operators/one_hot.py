@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
 from . import size_classes
-from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, not_expressible
+from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, not_expressible, one_number
 from .expansions import around_axis
 
 FEWEST = 4
@@ -40,8 +40,7 @@ def emit(indices: TensorDesc, values: TensorDesc, attributes: Attributes) -> Ope
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorOneHot.cpp.
     """
-    rank = indices.dimension_count + 1
-    axis, (depth,) = attributes.get("axis", -1) % rank, attributes["depth"]
+    axis, depth = attributes.get("axis", -1) % (indices.dimension_count + 1), one_number(attributes["depth"])
     sizes = (*indices.sizes[:axis], depth, *indices.sizes[axis:])
     return OPERATOR.descriptor(
         indices_tensor=TensorDesc(indices.data_type, (*sizes[:axis], 1, *sizes[axis + 1 :])),

@@ -40,8 +40,10 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorPadding.cpp.
     """
     rank, pads = data.dimension_count, attributes["pads"]
-    count = max(rank, FEWEST)
-    start, end = ((0,) * (count - rank) + tuple(numbers) for numbers in (pads[:rank], pads[rank:]))
+    count, axes = max(rank, FEWEST), attributes.get("axes", range(rank))
+    start, end = [0] * count, [0] * count
+    for axis, s, e in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        start[axis % rank - rank], end[axis % rank - rank] = s, e
     sizes, value = pad(data.sizes, count), attributes.get("constant_value")
     padded = tuple(size + s + e for size, s, e in zip(sizes, start, end, strict=True))
     return OPERATOR.descriptor(
@@ -51,8 +53,8 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
         padding_value_data_type=data.data_type.number,
         padding_value=value.bits[0] if value else 0,
         dimension_count=count,
-        start_padding=start,
-        end_padding=end,
+        start_padding=tuple(start),
+        end_padding=tuple(end),
     )
 
 
@@ -93,7 +95,7 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Pad",
     newest_opset=20,
-    constant_inputs={1: "pads", 2: "constant_value"},
+    constant_inputs={1: "pads", 2: "constant_value", 3: "axes"},
     modes={"mode": tuple(MODES)},
     not_on_cpu=CAST_ON_CPU,
     beyond_onnx=beyond_onnx,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import OperatorDesc, TensorDesc, broadcast, pad
 from ..tensors import DataType
 from . import size_classes
 from .contract import Lowering, Operator, Substitution, not_expressible
@@ -49,12 +49,12 @@ def emit(data: TensorDesc, lengths: TensorDesc, attributes: Mapping[str, int]) -
     """
     rank = data.dimension_count
     count = max(rank, FEWEST)
-    axis = attributes.get("time_axis", 0) % rank
-    sizes = pad(data.sizes, count)
-    axis += count - rank
+    axis, batch = (attributes.get(name, number) % rank for number, name in enumerate(("time_axis", "batch_axis")))
+    sizes, axis = pad(data.sizes, count), axis + count - rank
+    own = (*lengths.sizes, *(1,) * (rank - batch - 1))
     return OPERATOR.descriptor(
         input_tensor=TensorDesc(data.data_type, sizes),
-        sequence_lengths_tensor=TensorDesc(DataType.UINT64, (*sizes[:axis], 1, *sizes[axis + 1 :])),
+        sequence_lengths_tensor=broadcast(TensorDesc(DataType.UINT64, own), (*sizes[:axis], 1, *sizes[axis + 1 :])),
         output_tensor=TensorDesc(data.data_type, sizes),
         axis=axis,
     )

@@ -55,8 +55,25 @@ LARGEST = 1 << 128
 """The largest number that a formula or a definition may compute. Without it, repeated squares would fill the memory."""
 
 
+def check_kinds(sign: str, operands: Sequence[Any]) -> None:
+    """Raises PseudocodeError if an operator does not go with the kinds of its operands.
+
+    An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known yet.
+    Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.
+    """
+    if sign not in OPERATORS:
+        raise PseudocodeError(f"{sign} has no value here: it adds what each tensor of an array has")
+    words = [operand for operand in operands if isinstance(operand, str)]
+    if words and (sign not in ("==", "!=") or len(words) < len(operands)):
+        raise PseudocodeError(f"{words[0]} is not a number: {sign} does not go with it")
+
+
 def compute(sign: str, numbers: Sequence[Any]) -> int:
-    """Returns the result of an operator. Raises PseudocodeError if it is larger than LARGEST."""
+    """Returns the result of an operator.
+
+    Raises PseudocodeError if it is larger than LARGEST, or if the operands are of another kind.
+    """
+    check_kinds(sign, numbers)
     result = int(OPERATORS[sign](*numbers))
     if abs(result) > LARGEST:
         raise PseudocodeError(f"{sign} gives a number of more than 128 bits")

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import COMPARISONS, compute, elementwise
+from .arithmetic import COMPARISONS, check_kinds, compute, elementwise
 from .tree import (
     ZERO,
     Branch,
@@ -146,8 +146,7 @@ class _Scope:
     def define(self, definition: Definition) -> None:
         """Defines a name, or changes it or one of its elements."""
         name, value = definition.name, self.value(definition.value)
-        parts = value if isinstance(value, tuple) else (value,)
-        self.spend(sum(1 for part in parts for _ in islice(walk(part), MOST_WORK + 1)))
+        self.spend(sum(1 for part in _parts(value) for _ in islice(walk(part), MOST_WORK + 1)))
         if definition.operator == "+=":
             target = Coordinate(name) if definition.index is None else Reference(name, (definition.index,))
             value = self.computed("+", [self.value(target), value])
@@ -215,7 +214,8 @@ class _Scope:
         return elementwise(lambda nodes: _folded(operator, tuple(nodes)), values)
 
     def all(self, value: _Value) -> _Value:
-        """Returns the condition that all conditions of a list hold."""
+        """Returns the condition that all conditions of a list hold. Raises PseudocodeError for a word."""
+        check_kinds("not", [part.value for part in _parts(value) if isinstance(part, Constant)])
         return reduce(lambda a, b: _folded("and", (a, b)), value) if isinstance(value, tuple) else value
 
     def one(self, reference: Reference) -> Reference:
@@ -235,7 +235,10 @@ class _Scope:
                 coordinates += map(Coordinate, series.pop(0))
                 continue
             value = self.value(coordinate)
-            coordinates += value if isinstance(value, tuple) else (value,)
+            coordinates += _parts(value)
+        for part in coordinates:
+            if isinstance(part, Constant) and isinstance(part.value, str):
+                raise PseudocodeError(f"{reference}: {part} is not a number")
         for following in series:
             coordinates += map(Coordinate, following)
         if tensor in self.expansion.tuples:
@@ -247,6 +250,11 @@ class _Scope:
 _NUMBERED = re.compile(r"(?<=\[)[A-Za-z_]\w*(?=\])")
 
 
+def _parts(value: _Value) -> tuple[Subscript, ...]:
+    """Returns the nodes of a list, or the one node."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def _node(value: Any) -> _Value:
     """Returns the node of a number, of a word, or of each element of a list."""
     if isinstance(value, tuple):
@@ -256,6 +264,7 @@ def _node(value: Any) -> _Value:
 
 def _folded(operator: str, operands: tuple[Subscript, ...]) -> Subscript:
     """Returns an operation; its number if that is known already."""
+    check_kinds(operator, [operand.value if isinstance(operand, Constant) else operand for operand in operands])
     values = [operand.value for operand in operands if isinstance(operand, Constant)]
     if len(values) == len(operands):
         return Constant(compute(operator, values))

@@ -48,7 +48,7 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The general pseudocode of an operator. `tensors` maps its tensor names to fields of the struct.
 
     The text is as printed; or it is `derived`: our own, where the page describes exactly but in prose. Then `lines` are the
-    lines of the page that its lines render, in their order. If the page says that a write with an index out of range does
+    lines of the page that its lines render, in their order; or the id of a rule that says where else it stands. If the page says that a write with an index out of range does
     nothing, `out_of_range` is "ignored"; else such a write has no documented result.
     """
 
@@ -56,7 +56,7 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     tensors: dict[str, str]
     derived: bool = False
-    lines: tuple[int, ...] = ()
+    lines: tuple[int | str, ...] = ()
     out_of_range: Literal["undocumented", "ignored"] = "undocumented"
 
     def __post_init__(self) -> None:
@@ -71,7 +71,8 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.derived:
             return tuple(texts)
         width = max(map(len, texts))
-        return tuple(f"{t:{width}}  derived from line {n}" for t, n in zip(texts, self.lines, strict=True))
+        sources = (f"line {n}" if isinstance(n, int) else n for n in self.lines)
+        return tuple(f"{t:{width}}  derived from {source}" for t, source in zip(texts, sources, strict=True))
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +87,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule stands
     on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no meaning.
+    `since` are names of enumerations that a higher feature level added, by field: such a rule is no table.
     `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without `breaks`: a table that
     supports all types and dimension counts.
     """
@@ -96,6 +98,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     breaks: Breaks | None = None
     line: int | None = None
     derived: bool = False
+    since: dict[str, dict[str, str]] = {}
     also: tuple[Breaks, ...] = ()
 
     @property
@@ -515,11 +518,12 @@ class TensorBreaks(Breaks, frozen=True, forbid_unknown_fields=True):
 
 
 class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule that holds for every tensor of every operator."""
+    """A rule that holds for every tensor of every operator. A derived one stands on no page."""
 
     id: str
     text: str
     breaks: TensorBreaks
+    derived: bool = False
 
 
 class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

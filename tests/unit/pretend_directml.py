@@ -44,7 +44,7 @@ RAISED = {"refused": refuse, "lost": lose, "binding": refuse_binding}
 
 
 class Pretender(Performer):
-    """Performs Dispatch. `wrong` reverses the output, `gap` writes behind it, `offset` writes it to
+    """Performs Dispatch. `wrong` reverses the output, `behind` writes behind it, `gap` into its gaps, `offset` writes it to
     the beginning of the buffer, `graph` is wrong in graphs only."""
 
     def __init__(self, trouble, options):
@@ -91,9 +91,13 @@ class Pretender(Performer):
         start = 0 if self.trouble == "offset" else step.offsets.get(name, 0)
         end = start + len(memory)
         region = np.full(step.offsets.get(name, 0) + len(memory) + GUARD, FILL, np.uint8)
-        region[start:end] = np.where(memory == GAP, FILL, memory) if not desc.output.packed else memory
-        if self.trouble == "gap":
+        used = desc.output.element_count * desc.output.data_type.size if desc.output.packed else 0
+        memory[used:][memory[used:] == GAP] = FILL
+        region[start:end] = memory
+        if self.trouble == "behind":
             region[end] = 0
+        if self.trouble == "gap":
+            region[start:end] = np.where(region[start:end] == FILL, 0, region[start:end])
         return name, region
 
     def device_facts(self):

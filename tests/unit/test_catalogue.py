@@ -219,9 +219,7 @@ class TestTiers:
         """A case of a selection takes few hundred bytes: it holds nothing that follows from its descriptor, and shares parts."""
         chosen = Selection(tier="smoke").cases()
         assert all(vars(case.desc).keys() == set(case.desc.members().values()) for case in chosen)
-        descs = [
-            tensor for case in chosen for tensor in case.desc.__getstate__().values() if isinstance(tensor, TensorDesc)
-        ]
+        descs = [tensor for case in chosen for tensor in case.desc.state.values() if isinstance(tensor, TensorDesc)]
         assert len(set(descs)) == len({id(desc) for desc in descs}) < len(descs)
         case = chosen[0]
         before = case.desc.index_bounds

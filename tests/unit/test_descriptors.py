@@ -10,8 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from opmap import strategies
+from opmap.cases.case import Case
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete, pad
 from opmap.errors import InputError, RuleError
+from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import tensor_rules
@@ -36,7 +38,7 @@ ALIGNMENT = ("TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of tw
 
 
 class TestTensorRules:
-    """TENSOR.C1 to C7: a violation names the field, the wanted value and the value that it has."""
+    """The rules of every tensor: a violation names the field, the wanted value and the value that it has."""
 
     ROWS: ClassVar = [
         (TensorDesc(F32, ()), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "0"),
@@ -60,6 +62,16 @@ class TestTensorRules:
             "T.Flags",
             "NONE for an output",
             "DML_TENSOR_FLAG_OWNED_BY_DML",
+        ),
+        *(
+            (TensorDesc(F32, sizes, strides), "TENSOR.D1", "T.Strides", "a place of its own for each element", got)
+            for sizes, strides, got in [
+                ((2, 3), (0, 1), "{0,1}"),
+                ((2, 3), (2, 1), "{2,1}"),
+                ((3, 4), (3, 2), "{3,2}"),
+                ((2, 2, 2), (3, 2, 1), "{3,2,1}"),
+                ((2**11, 2**10), (2**9 + 1, 2), "{513,2}"),
+            ]
         ),
     ]
 
@@ -89,6 +101,13 @@ class TestTensorRules:
     def test_kept_at_their_limits(self, tensor):
         """The highest and lowest allowed values break no rule."""
         assert [] == list(tensor.violations("T"))
+
+    @pytest.mark.parametrize(
+        ("sizes", "strides"), [((2, 3), (3, 2)), ((2, 1, 3), (3, 0, 1)), ((2, 3), (1, 2)), ((2**16, 2**15), (2**16, 2))]
+    )
+    def test_an_output_whose_elements_have_a_place_each(self, sizes, strides):
+        """They may interleave: {0, 2, 4} and {3, 5, 7}. A dimension of size 1 may have any stride."""
+        assert [] == list(TensorDesc(F32, sizes, strides).violations("T", output=True))
 
     def test_an_input_may_be_owned_by_dml(self):
         """DML_TENSOR_FLAG_OWNED_BY_DML is allowed for an input."""
@@ -221,6 +240,18 @@ class TestFeatureLevels:
             f"DML_OPERATOR_{operator} must be used at feature level {level} or above, which introduced it, got {below}"
             f" ({operator}.S1)"
         ) == str(violation)
+
+    def test_a_padding_mode_that_a_later_level_added(self):
+        """WRAP stands in the header and in the release notes, not on the page."""
+        wrap, symmetric = (next(OPERATORS["PADDING1"].samples()).replace(padding_mode=mode) for mode in (4, 3))
+        assert ("5_0", "6_4") == tuple(
+            next(level for level in FEATURE_LEVELS if not desc.violations(feature_level=level))
+            for desc in (symmetric, wrap)
+        )
+        (violation,) = wrap.violations(feature_level="6_3")
+        assert ("PaddingMode must be a mode of feature level 6_3 (WRAP needs 6_4), got WRAP (PADDING1.D1)") == str(
+            violation
+        )
 
     @given(strategies.descriptors())
     def test_a_higher_level_takes_nothing_away(self, desc):
@@ -393,3 +424,34 @@ class TestDescriptors:
         """`pad` adds leading ones."""
         assert (1, 1, 2, 3) == pad((2, 3), 4)
         assert (2, 3) == pad((2, 3), 2)
+
+
+class TestViews:
+    """A descriptor that is looked at from another output is another one."""
+
+    HALF = TensorDesc(F32, (1, 2))
+    SPLIT = OPERATORS["SPLIT"].descriptor(
+        input_tensor=TensorDesc(F32, (1, 4)), output_count=2, output_tensors=(HALF, HALF), axis=1
+    )
+
+    def test_identity(self):
+        """The output is part of it; the way on which a view was made is not."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        assert self.SPLIT == self.SPLIT.replace() == view.of_output("OutputTensors[0]")
+        assert view == self.SPLIT.of_output("OutputTensors[1]")
+        assert len({self.SPLIT, view, self.SPLIT.replace(), view.of_output("OutputTensors[0]")}) == 2
+
+    def test_results_are_its_own(self):
+        """What was mapped from the base is not taken for the view, in either order."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        assert map_descriptor(self.SPLIT) is map_descriptor(self.SPLIT.replace())
+        assert map_descriptor(self.SPLIT) is not map_descriptor(view)
+        assert "OutputTensors[1]" == map_descriptor(view).desc.output_field
+
+    def test_lightened(self):
+        """A view stays one when what it computed is freed."""
+        view = self.SPLIT.of_output("OutputTensors[1]")
+        case = Case(id="split/view", desc=view, tensors={"InputTensor": Tensor(F32, (1, 4), array("I", range(4)))})
+        before = [*case.expected]
+        case.lighten()
+        assert (before, [2, 3]) == ([*case.expected], before)

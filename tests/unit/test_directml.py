@@ -17,7 +17,7 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
-from opmap.engines.directml.describing import GAP, dispatchable, from_memory, to_memory, touched
+from opmap.engines.directml.describing import GAP, dispatchable, from_memory, gaps_written, to_memory, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatchable import Dispatchable, Member, NativeDesc, operator_struct
 from opmap.engines.directml.dispatching import FILL, GUARD, _placed
@@ -205,18 +205,25 @@ class TestMemory:
         assert [[1, 2], [1, 2]] == from_memory(desc, np.array([1, 2, 0, 0], np.uint8)).tolist()
 
     @pytest.mark.parametrize(
-        ("at", "place"),
-        [(15, "byte -1, before"), (17, "byte 1, within"), (18, "byte 2, within"), (20, "byte 4, behind")],
+        ("at", "place"), [(15, "byte -1, before"), (17, None), (18, None), (20, None), (23, None), (24, "byte 8, behind")]
     )
-    def test_a_changed_byte_that_holds_no_element_is_told(self, at, place):
-        desc = TensorDesc(DataType.UINT8, (2,), (3,), total_tensor_size_in_bytes=4)
+    def test_a_changed_byte_that_holds_no_element(self, at, place):
+        """DirectML may write inside TotalTensorSizeInBytes, and nowhere else."""
+        desc = TensorDesc(DataType.UINT8, (2,), (3,), total_tensor_size_in_bytes=8)
         region = np.full(30, FILL, np.uint8)
         region[[16, 19]] = 0
-        assert touched(desc, region, 16) is None
+        assert (None, False) == (touched(desc, region, 16), gaps_written(desc, region, 16))
         region[at] = 1
-        assert f"must leave memory that holds no element untouched, got 1 changed bytes, the first at {place}" in (
-            touched(desc, region, 16) or ""
-        )
+        wanted = "must leave memory outside of the tensor untouched, got 1 changed bytes, the first at"
+        assert (place and f"{wanted} {place} the tensor of 8 bytes") == touched(desc, region, 16)
+        assert (place is None) == gaps_written(desc, region, 16)
+
+    def test_the_last_bytes_of_the_smallest_total_belong_to_the_tensor(self):
+        """It is a multiple of four bytes, here for three elements of one byte."""
+        desc = TensorDesc(DataType.UINT8, (3,))
+        region = np.full(8, FILL, np.uint8)
+        region[3] = 1
+        assert (None, True) == (touched(desc, region), gaps_written(desc, region))
 
 
 class TestRegions:

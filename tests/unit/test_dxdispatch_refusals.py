@@ -27,6 +27,9 @@ class TestRefusals:
         [
             ("", "$", "must be JSON"),
             ("{", "$", "must be JSON: Unclosed object"),
+            ('{"a": 1,\n "b" 2}', "$", "must be JSON: Expected colon at line 2, column 6, got '2'"),
+            ('{"\u00e9": 1,\n\n   ]', "$", "must be JSON: Expected IdentifierStart at line 3, column 4, got ']'"),
+            ('{"a":\n[1,2', "$", "must be JSON: Unclosed array starting at line 2, column 1"),
             ("[]", "$", "must be an object, got an array"),
             ("NaN", "$", "must be an object, got a bare NaN"),
             ("{}", "$", "must hold resources, got nothing"),
@@ -328,3 +331,14 @@ def _at(value, path):
     for step in path:
         value = value[step]
     return value
+
+
+@pytest.mark.parametrize(("compiled", "got"), [("DmlCompileGraph", "'DmlCompileGraph'"), ("other", "'other'")])
+def test_compile_types(compiled, got):
+    """A graph that DxDispatch would compile is refused by its name; an operator is what opmap compiles."""
+    at = ("dispatchables", "gather", "dmlCompileType")
+    (refused,) = read_model(json.dumps(changed(*at, to=compiled)))
+    assert "$.dispatchables.gather.dmlCompileType" == refused.error.path
+    assert refused.error.message.startswith("must be DmlCompileOp (") and refused.error.message.endswith(f"got {got}")
+    (read,) = read_model(json.dumps(changed(*at, to="DmlCompileOp")))
+    assert read.error is None

@@ -182,9 +182,9 @@ class TestSpec:
     """The marks of a spec's pseudocode."""
 
     def test_derived_lines(self):
-        """A derived text has the page's line for each of its lines, and shows it."""
-        shown = Pseudocode(1, "a = b\nlong = c", {}, derived=True, lines=(31, 35)).shown
-        assert ("a = b     derived from line 31", "long = c  derived from line 35") == shown
+        """A derived text has the page's line, or a rule, for each of its lines, and shows it."""
+        shown = Pseudocode(1, "a = b\nlong = c", {}, derived=True, lines=(31, "A.D1")).shown
+        assert ("a = b     derived from line 31", "long = c  derived from A.D1") == shown
         assert ("a = b",) == Pseudocode(1, "a = b\n", {}).shown
         for lines, derived in (((31,), True), ((31,), False)):
             with pytest.raises(ValueError, match="`lines` must have"):

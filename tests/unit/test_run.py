@@ -249,6 +249,7 @@ class TestRepeat:
             ([result("crash", message="at 0x12"), result("crash", message="at 0x34")], "crash", "at 0x12"),
             ([result("crash"), result()], "mismatch", "crash, pass"),
             ([result(), result("fallback")], "mismatch", "pass, fallback"),
+            ([result(message="a note"), result()], "pass", None),
             ([result("observed", "01"), result("observed", "02")], "observed", None),
             ([result("observed", message="pass"), result("observed", message="error: x")], "mismatch", "unstable"),
             ([result("timeout"), result("timeout"), result("not-run", message="hung")], "not-run", "hung"),

@@ -18,6 +18,7 @@ UNREACHABLE_RULES = {
     "TENSOR.C5": "ONNX Runtime computes TotalTensorSizeInBytes",
     "TENSOR.C6": "ONNX Runtime leaves GuaranteedBaseOffsetAlignment 0",
     "TENSOR.C7": "ONNX Runtime sets the flags itself",
+    "TENSOR.D1": "ONNX has no strides of an output",
 }
 """TENSOR rule -> the reason why no case can be at its boundary."""
 

@@ -84,20 +84,20 @@ def _entries() -> Iterator[dict[str, Any]]:
     """
     tensors = tensor_rules()
     for tensor_rule in tensors.rules:
-        yield _entry(tensor_rule, tensors.address, None, False)
+        yield _entry(tensor_rule, None if tensor_rule.derived else tensors.address, None)
     for spec in all_specs():
         for rule in spec.corrected.rules:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
-            entry = _entry(rule, page, rule.check.strip(), rule.derived)
+            entry = _entry(rule, page, rule.check.strip())
             yield {**entry, "breaks": rule.breaks and {**entry["breaks"], "operator": spec.name}}
         for o in spec.left_out:
             page = f"{spec.page.address} (line {o.line} at {spec.page.commit})"
             yield {"id": o.rule, "text": o.text, "page": page, "check": None, "derived": False, "breaks": None}
 
 
-def _entry(rule: Rule | TensorRule, page: str | None, check: str | None, derived: bool) -> dict[str, Any]:
+def _entry(rule: Rule | TensorRule, page: str | None, check: str | None) -> dict[str, Any]:
     breaks = msgspec.to_builtins(rule.breaks)
-    return {"id": rule.id, "text": rule.text, "page": page, "check": check, "derived": derived, "breaks": breaks}
+    return {"id": rule.id, "text": rule.text, "page": page, "check": check, "derived": rule.derived, "breaks": breaks}
 
 
 def _print_rule(rule: Mapping[str, Any]) -> None:

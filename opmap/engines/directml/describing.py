@@ -75,21 +75,29 @@ def from_memory(desc: TensorDesc, region: Bytes, offset: int = 0) -> npt.NDArray
 
 
 def touched(desc: TensorDesc, region: Bytes, offset: int = 0) -> str | None:
-    """Returns where a byte of the region that belongs to no element is not FILL any more; None if all are."""
-    end = offset + desc.buffer_element_count * desc.data_type.size
-    gaps = np.zeros(0, np.intp)
-    if not desc.packed:
-        untouched = np.ones((desc.buffer_element_count, desc.data_type.size), bool)
-        untouched[_addresses(desc)] = False
-        gaps = np.flatnonzero(untouched.ravel() & (region[offset:end] != FILL)) + offset
-    outside = np.flatnonzero(region[:offset] != FILL), np.flatnonzero(region[end:] != FILL) + end
-    changed = np.concatenate((outside[0], gaps, outside[1]))
-    if not len(changed):
+    """Returns where a byte of the region outside of the tensor is not FILL any more; None if all are.
+
+    The tensor has `total_size` bytes from byte `offset` on.
+    """
+    end = offset + total_size(desc)
+    changed = [*np.flatnonzero(region[:offset] != FILL), *np.flatnonzero(region[end:] != FILL) + end]
+    if not changed:
         return None
     at = int(changed[0]) - offset
-    place = "before" if at < 0 else "within" if at < total_size(desc) else "behind"
-    wanted = f"must leave memory that holds no element untouched, got {len(changed)} changed bytes"
+    wanted = f"must leave memory outside of the tensor untouched, got {len(changed)} changed bytes"
+    place = "before" if at < 0 else "behind"
     return f"{wanted}, the first at byte {at}, {place} the tensor of {total_size(desc)} bytes"
+
+
+def gaps_written(desc: TensorDesc, region: Bytes, offset: int = 0) -> bool:
+    """Returns whether a byte of the tensor that belongs to no element is not FILL any more.
+
+    DirectML may write any byte inside TotalTensorSizeInBytes, says the page of DML_BUFFER_TENSOR_DESC.
+    """
+    memory = region[offset : offset + max(total_size(desc), desc.minimum_size_in_bytes)]
+    gap = np.ones(len(memory), bool)
+    gap[: desc.buffer_element_count * desc.data_type.size].reshape(-1, desc.data_type.size)[_addresses(desc)] = False
+    return bool(np.any(memory[gap] != FILL))
 
 
 def _unsigned(desc: TensorDesc) -> np.dtype[np.generic]:

@@ -197,6 +197,11 @@ class _NodeJudge:
         if name not in data.outputs:
             return None, self._unread(name)
         file = data.output_files[name]
+        if not exact_values(self.given).issuperset(self.node.inputs):
+            what = (
+                f"{file} is not compared: nodes before this one compute its inputs, and providers may round differently"
+            )
+            return None, what
         check = self._check(name, data.outputs[name])
         own = next((other for other in outcome.checks if other.field == check.field), None)
         actual = own.actual if own else None

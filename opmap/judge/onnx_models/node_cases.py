@@ -40,6 +40,10 @@ _VARIANTS = {(False, False): PLAIN, (False, True): "init", (True, False): "data-
 """Whether data and indices are constants -> the variant that brings a case to the operator so."""
 
 
+_COUNTS = frozenset({"delta", "depth", "input", "repeats", "shape", "steps"})
+"""The further inputs of nodes that no 0 may be in. opmap feeds ones."""
+
+
 @dataclass(frozen=True)
 class NodeCase:
     """A node with its case; without one, `reason` says why the node cannot be judged."""
@@ -117,13 +121,12 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
 def _variant(node: GivenNode, constants: Collection[str]) -> str:
     """Returns the variant that brings data and indices to an operator as they come to this node.
 
-    If the node has neither, its further inputs stand for the data.
+    The further inputs of a node that has neither are fed: ONNX Runtime computes a node of constants before the run.
     """
     indices = _index_inputs(node)
-    data = [name for number, name in enumerate(node.inputs) if number not in indices] or [*node.constants.values()]
-    return _VARIANTS[
-        all(name in constants for name in data), all(node.inputs[number] in constants for number in indices)
-    ]
+    data = [name for number, name in enumerate(node.inputs) if number not in indices]
+    constant_indices = bool(indices) and all(node.inputs[number] in constants for number in indices)
+    return _VARIANTS[bool(data) and all(name in constants for name in data), constant_indices]
 
 
 def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:
@@ -184,8 +187,10 @@ def _plain_data(given: GivenModel, nodes: Sequence[GivenNode]) -> DataSet:
     """Returns inputs whose elements are unique where a node moves them, and whose indices are 0."""
     indices = {node.inputs[i] for node in nodes if not node.reason for i in _index_inputs(node)}
     moved = {name for node in nodes for name in node.inputs} - indices
+    counts = {value for node in nodes for name, value in node.constants.items() if name in _COUNTS}
     try:
-        return DataSet(None, {value.name: _filled(value, value.name in moved) for value in given.required})
+        arrays = {value.name: _filled(value, value.name in moved) for value in given.required}
+        return DataSet(None, {name: array + 1 if name in counts else array for name, array in arrays.items()})
     except InputError as error:
         return DataSet(None, unusable=f"there is no test data, and input {error.message}")
 

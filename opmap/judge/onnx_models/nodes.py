@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...descriptors import OperatorDesc, TensorDesc
+from ...descriptors import OperatorDesc, TensorDesc, pad
 from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted
@@ -181,11 +181,15 @@ _NOT_TAKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 """What `emit` raises for sizes or constants that the operator does not take."""
 
 
-def _constant(array: np.ndarray) -> Tensor | tuple[int, ...]:
+_SCALARS = frozenset({"constant_value", "depth", "k"})
+"""The constant inputs that are one element, with the shape [] or [1]."""
+
+
+def _constant(name: str, array: np.ndarray) -> Tensor | tuple[int, ...]:
     """Returns a constant input: a list as its numbers, anything else as a tensor."""
-    if array.ndim == 1:
+    if array.ndim == 1 and name not in _SCALARS:
         return tuple(int(value) for value in array.ravel())
-    return Tensor.from_bytes(_data_type(array), array.shape, without_bool(array).tobytes())
+    return Tensor.from_bytes(_data_type(array), () if array.size == 1 else array.shape, without_bool(array).tobytes())
 
 
 def descriptor(
@@ -198,9 +202,9 @@ def descriptor(
     inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
     attributes: dict[str, Any] = dict(node.attributes or {})
     attributes.setdefault("num_outputs", len(node.outputs))
-    attributes |= {name: _constant(array) for name, array in constants.items()}
+    attributes |= {name: _constant(name, array) for name, array in constants.items()}
     for rank in (tensor.dimension_count for tensor in inputs[:1]):
-        axis = attributes.get("axis", 0)
+        axis, rank = attributes.get("axis", 0), rank + (node.op_type == "OneHot")  # whose axis is one of the output
         if not -rank <= axis < max(rank, 1):
             raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
     if not all(t.element_count for t in inputs):
@@ -213,12 +217,29 @@ def descriptor(
         raise InputError(f"{node.op_type} does not take {wrong}") from None
     violations = desc.violations(feature_level=feature_level)
     if violations:
+        desc = _with_equal_counts(desc)
+        violations = desc.violations(feature_level=feature_level)
+    if violations:
         raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
     if len(desc.outputs) != len(node.outputs):
         raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
     return desc
+
+
+def _with_equal_counts(desc: OperatorDesc) -> OperatorDesc:
+    """Returns a descriptor whose tensors have as many dimensions as its output, as pages demand. Leading ones change no element.
+
+    The DirectML EP gives the values of a OneHot node four dimensions, and the other tensors as many as they have.
+    """
+    count = desc.output.dimension_count
+    equal = {}
+    for name, tensor in desc.tensors.items():
+        extra = tensor.dimension_count - count
+        if tensor.strides is None and tensor.sizes[: max(extra, 0)] == (1,) * max(extra, 0):
+            equal[name] = TensorDesc(tensor.data_type, pad(tensor.sizes[max(extra, 0) :], count))
+    return desc.with_tensors(equal) if len(equal) == len(desc.tensors) else desc
 
 
 def without_bool(array: np.ndarray) -> np.ndarray:

@@ -41,11 +41,20 @@ def parse_json(text: str) -> JsonValue:
         raise InputError(f"must be nested at most {MAX_NESTING} deep", path="$") from None
     except pyjson5.Json5Exception as error:
         problem = re.sub(r"\bb'(\w+)'", r"\1", str(error.args[0]))  # pyjson5 quotes characters as bytes: b'x'
+        problem = re.sub(r"\bnear (\d+)", lambda near: f"at {_place(text, int(near[1]))}", problem)
+        problem = re.sub(r"\bfound U\+\w+$", "got ", problem)
+        problem += shown(error.args[2]) if problem.endswith("got ") else ""
         if re.search(rf"\d{{{MAX_DIGITS + 1}}}", text):
             problem = f"a number must have at most {MAX_DIGITS} digits"
         raise InputError(f"must be JSON: {problem}", path="$") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"must be JSON: {error}", path="$") from None
+
+
+def _place(text: str, number: int) -> str:
+    """Returns line and column of a character, which pyjson5 numbers from 1 on."""
+    before = text[: max(number - 1, 0)]
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
 @cache

@@ -112,6 +112,10 @@ class _Reader:
                 wanted = f"must be an operator that opmap knows ({', '.join(OPERATORS)})"
                 raise InputError(f"{wanted}, got {names([type_value.value])}", path=type_value.path)
             dispatch = replace(dispatch, operator=f"{_OPERATOR_PREFIX}{operator}")
+            compiled = dispatchable.optional_member("dmlCompileType")
+            if compiled is not None and compiled.string() != "DmlCompileOp":
+                wanted = "must be DmlCompileOp (the provider option compile=graph of directml compiles a graph)"
+                raise InputError(f"{wanted}, got {shown(compiled.value)}", path=compiled.path)
             fields = dispatchable.optional_member("desc", "Desc") or dispatchable
             dispatch = replace(dispatch, path=fields.path)
             desc: OperatorDesc = read_desc(OPERATORS[operator].descriptor, fields.object())
