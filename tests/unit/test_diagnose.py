@@ -167,7 +167,7 @@ class TestValidate:
         """One group of lines for each cause, with the command that runs its smallest case again."""
         code, out = self.run(capsys, "--provider", "fault:output-zero")
         assert 1 == code
-        for text in ("cause 1 ", " where ", " stable always (3 of 3 alone", " smallest gather_nd/", " again opmap "):
+        for text in ("cause 1 ", " where ", " stable always (8 of 8 alone", " smallest gather_nd/", " again opmap "):
             assert text in out
         assert "cause 2" not in out
 

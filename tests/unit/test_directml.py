@@ -205,7 +205,8 @@ class TestMemory:
         assert [[1, 2], [1, 2]] == from_memory(desc, np.array([1, 2, 0, 0], np.uint8)).tolist()
 
     @pytest.mark.parametrize(
-        ("at", "place"), [(15, "byte -1, before"), (17, None), (18, None), (20, None), (23, None), (24, "byte 8, behind")]
+        ("at", "place"),
+        [(15, "byte -1, before"), (17, None), (18, None), (20, None), (23, None), (24, "byte 8, behind")],
     )
     def test_a_changed_byte_that_holds_no_element(self, at, place):
         """DirectML may write inside TotalTensorSizeInBytes, and nowhere else."""
