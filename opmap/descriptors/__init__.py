@@ -1,11 +1,10 @@
 """Descriptors: tensor descs, the base class of the operator descriptors, and the check of their rules."""
 
+from .completing import complete, complete_sizes
 from .members import environment, implied, written_out
 from .operator_desc import (
     FEATURE_LEVELS,
     OperatorDesc,
-    complete,
-    complete_sizes,
     corrected_spec,
     descriptor_class,
     results_of,

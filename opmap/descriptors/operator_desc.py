@@ -13,7 +13,7 @@ from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from ..errors import InputError, PseudocodeError, RuleError, shown
+from ..errors import PseudocodeError, RuleError, shown
 from ..pseudocode import (
     ZERO,
     AccessMap,
@@ -26,19 +26,17 @@ from ..pseudocode import (
     assigned,
     check,
     expand,
-    right_align,
     run,
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number, sums
 from .members import environment, typed, written_out
-from .tensor_desc import Layout, TensorDesc, Violation
+from .tensor_desc import TensorDesc, Violation
 
 FEATURE_LEVELS = tensor_rules().feature_levels
 """The names of DML_FEATURE_LEVEL_* without the prefix, ascending: `2_1`."""
 
-D = TypeVar("D", bound="OperatorDesc")
 T = TypeVar("T")
 
 
@@ -498,43 +496,6 @@ def corrected_spec(operator: str) -> Spec:
 def results_of(desc: OperatorDesc) -> dict[Any, Any]:
     """Returns the place for what is computed once for equal descriptors. It is lost after many other descriptors."""
     return {}
-
-
-def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:
-    """Returns the descriptor with these tensors and numbers; the page's formulas give the sizes of the other tensors.
-
-    Those have the data type of the first input that is moved. Raises InputError if a formula's sizes do not fit the
-    dimension count.
-    """
-    spec = written_out(cls.spec(), tensors)
-    first = tensors.get(spec.first_data) or next(iter(tensors.values()))
-    whole = dict(tensors)
-    for name in (n for n in spec.field_names("input", "output") if n not in tensors):
-        value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(spec, whole, numbers))
-        sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
-        if sizes is None:
-            raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
-        whole[name] = TensorDesc(first.data_type, sizes)
-    return cls.from_members({**whole, **typed(cls.spec(), whole, numbers)})
-
-
-def complete_sizes(
-    cls: type[D],
-    sizes: Mapping[str, tuple[int, ...]],
-    numbers: Mapping[str, Any],
-    layouts: Mapping[str, Layout] = {},
-    *,
-    data_type: DataType = DataType.FLOAT32,
-    index_type: DataType | None = None,
-) -> D:
-    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`.
-
-    `layouts` are those of tensors that are not packed. Without `index_type`, indices have the first of the usual types.
-    """
-    types = {n: index_type or DataType[cls.spec().usual_index_types[0]] for n in cls.index_tensors()}
-    tensors = {name: TensorDesc(types.get(name, data_type), size) for name, size in sizes.items()}
-    tensors |= {name: tensors[name].laid_out(layout) for name, layout in layouts.items()}
-    return complete(cls, tensors, numbers)
 
 
 def _allows(support: TensorSupport, tensor: TensorDesc, *, dimensions: bool) -> bool:
