@@ -119,7 +119,7 @@ VALUE_KINDS: Mapping[str, str] = {
     "denormals-as-zero": "denormals as zero",
     "zero-sign": "sign of zero",
 }
-"""Ways in which a right element comes back with other bits, each in words. None of them is a wrong address."""
+"""Ways in which the output has the right element with other bits, each in words. None of them is a wrong address."""
 
 
 class Stage(enum.StrEnum):

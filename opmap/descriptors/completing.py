@@ -1,4 +1,4 @@
-"""Makes descriptors of some of their tensors: the page's formulas give the sizes of the others."""
+"""Completes a descriptor: the page's formulas give the sizes of the tensors that are not given."""
 
 from __future__ import annotations
 

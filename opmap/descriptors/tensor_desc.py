@@ -145,7 +145,7 @@ class TensorDesc:
 
     @property
     def _overlaps(self) -> bool:
-        """Whether two elements lie at one address.
+        """Whether two elements have the same address.
 
         Where dimensions interleave, each element is looked at; more than MAX_STRIDED_ELEMENTS are taken to overlap.
         """
@@ -214,10 +214,12 @@ def broadcast(tensor: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:
 
 
 def broadcast_sizes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the sizes to which ONNX broadcasts these shapes. A shape that does not fit is refused by `broadcast`."""
+    """Returns the sizes to which ONNX broadcasts these shapes. Raises ValueError if they do not fit together."""
     count = max(map(len, shapes))
-    columns = zip(*(pad(shape, count) for shape in shapes), strict=True)
-    return tuple(next((n for n in column if n != 1), 1) for column in columns)
+    longer = [{*column} - {1} for column in zip(*(pad(shape, count) for shape in shapes), strict=True)]
+    if any(len(sizes) > 1 for sizes in longer):
+        raise ValueError(f"{' and '.join(map(str, shapes))} cannot be broadcast to each other")
+    return tuple(next(iter(sizes), 1) for sizes in longer)
 
 
 def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

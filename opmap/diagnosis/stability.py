@@ -42,7 +42,7 @@ MOST_NAMED = 3
 """The most earlier cases that are named."""
 
 _COMMON = ("operator", "data_type", "index_type", "dimension_count", "index_count", "output_elements", "output_bytes")
-"""The features of which it is told if a case and the one that it needs before it have the same."""
+"""The features that `in_common` compares between a case and the earlier case that it needs."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _stability(
     alone += [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
     if any(
         alone
-    ):  # of what fails two times of three, one in four is seen to fail three times of three, one in 26 eight of eight
+    ):  # a race may fail three times of three; a case that fails in one run of three fails eight of eight once in 6,561
         alone += [_fails_after(fresh, fails, (), case) for _ in range(MORE_ALONE)]
         if all(alone):
             return Stability("always", f"always ({len(alone)} of {len(alone)} alone, each in a fresh process)")
@@ -141,7 +141,7 @@ def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bo
 
 
 def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[Case, ...]:
-    """Returns the fewest earlier cases, in their order, after which a case fails each time; none if it does not fail so."""
+    """Returns the fewest earlier cases, in their order, after which a case fails each time. Returns none if there are no such cases."""
 
     def each_time(earlier: tuple[Case, ...]) -> bool:
         return all(_fails_after(fresh, fails, earlier, case) for _ in range(AFTER))

@@ -330,7 +330,7 @@ class WorkerProvider(Performer):
                 self._spare = self._new_child()
 
     def _new_child(self) -> Child:
-        """Returns a child that was told to start. Raises OSError if there is no process, FrameError for bad options."""
+        """Starts a child process, and sends it the provider to open. Raises OSError if there is no process, FrameError for bad options."""
         frame = frames.encode(self._start)
         third_party = ":" in self.name
         child = Child(

@@ -156,7 +156,7 @@ def _by_level(level: str) -> int:
 def _matrices(
     keys: Sequence[Key], records: Sequence[Record], order: Callable[[str], Any], documented: Set[Key] = frozenset()
 ) -> list[Matrix]:
-    """Returns the matrix of each operator, of records with the key of a cell each."""
+    """Returns one matrix for each operator. `keys` has the key of the cell of each record."""
     counters: dict[Key, Counter[str]] = {key: Counter() for key in documented}
     for key, record in zip(keys, records, strict=True):
         counts = counters.setdefault(key, Counter())

@@ -50,8 +50,6 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """
     if "shape" in attributes:
         sizes = broadcast_sizes(pad(data.sizes, FEWEST), attributes["shape"])
-        if any(n not in (1, m) for n, m in zip(reversed(attributes["shape"]), reversed(sizes), strict=False)):
-            raise ValueError(f"{data.sizes} cannot be broadcast to {attributes['shape']}")
         tensor = broadcast(data, sizes)
     else:
         order = attributes.get("perm") or range(data.dimension_count)[::-1]

@@ -29,7 +29,7 @@ def lower(desc: OperatorDesc) -> Lowering:
 
 
 def emit(condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a Where node, whose inputs are broadcast.
+    """Returns the descriptor that the DirectML EP makes of a Where node. Smaller inputs are broadcast.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
     """

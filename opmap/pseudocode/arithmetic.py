@@ -56,7 +56,7 @@ LARGEST = 1 << 128
 
 
 def check_kinds(sign: str, operands: Sequence[Any]) -> None:
-    """Raises PseudocodeError if an operator does not go with the kinds of its operands.
+    """Raises PseudocodeError if an operator does not take operands of these kinds.
 
     An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known yet.
     Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.

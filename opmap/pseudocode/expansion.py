@@ -264,10 +264,10 @@ def _node(value: Any) -> _Value:
 
 def _folded(operator: str, operands: tuple[Subscript, ...]) -> Subscript:
     """Returns an operation; its number if that is known already."""
-    check_kinds(operator, [operand.value if isinstance(operand, Constant) else operand for operand in operands])
     values = [operand.value for operand in operands if isinstance(operand, Constant)]
     if len(values) == len(operands):
         return Constant(compute(operator, values))
+    check_kinds(operator, [operand.value if isinstance(operand, Constant) else operand for operand in operands])
     if operator == "and" and values:
         return next(o for o in operands if not isinstance(o, Constant)) if values[0] else Constant(0)
     return Operation(operator, operands)

@@ -56,7 +56,7 @@ def noting(unwritten: list[str]) -> Iterator[None]:
 
 
 def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
-    """Returns the causes of the failures; None if they were not sought to the end, which is printed if it is an error."""
+    """Returns the causes of the failures, or None if the search for them did not end. Prints the error that ended it."""
     if session.results.interrupted:
         return None
     if not session.results.failures():

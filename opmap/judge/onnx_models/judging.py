@@ -23,7 +23,7 @@ from ..judge import Judge
 from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
 from .node_cases import NodeCase, ResolvedModel, case_of, node_cases
-from .nodes import behind, descriptor, exact_values, seen_values, without_bool
+from .nodes import behind, descriptor, seen_values, without_bool
 from .reading import GivenModel, nodes_of
 from .values import CpuValues, known_values, run_model
 
@@ -102,7 +102,7 @@ def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
         own = run()
     if own.error:
         return _Runs(own, unfolded=unfolded)
-    exact = exact_values(resolved.given)
+    exact = resolved.exact
     inside = [n for n in nodes if not own.outputs.keys() >= set(n.outputs) or not exact.issuperset(n.inputs)]
     more = {name for node in inside for name in (*node.inputs, *node.outputs)} & seen_values(given)
     seen = run(sorted(more)) if more else _ModelRun()
@@ -197,11 +197,9 @@ class _NodeJudge:
         if name not in data.outputs:
             return None, self._unread(name)
         file = data.output_files[name]
-        if not exact_values(self.given).issuperset(self.node.inputs):
-            what = (
-                f"{file} is not compared: nodes before this one compute its inputs, and providers may round differently"
-            )
-            return None, what
+        if not self.resolved.exact.issuperset(self.node.inputs):
+            computed = "nodes before this one compute its inputs, and providers may round differently"
+            return None, f"{file} is not compared: {computed}"
         check = self._check(name, data.outputs[name])
         own = next((other for other in outcome.checks if other.field == check.field), None)
         actual = own.actual if own else None
@@ -226,7 +224,7 @@ class _NodeJudge:
         if provider is None:
             return None, ""
         file = data.output_files.get(name, "")
-        if name not in exact_values(self.given):
+        if name not in self.resolved.exact:
             what = f"output {name}" + (f" and {file} are" if file else " is")
             return None, f"{what} not compared: nodes behind this one compute it, and providers may round differently"
         wanted, expected = self.resolved.computed.get(name), data.outputs.get(name)

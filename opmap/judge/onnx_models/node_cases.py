@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -65,6 +65,11 @@ class ResolvedModel:
     data: DataSet
     cases: Sequence[NodeCase]
     computed: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @cached_property
+    def exact(self) -> set[str]:
+        """The values of the main graph that have the same bits on every provider."""
+        return exact_values(self.given)
 
 
 def node_cases(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -218,8 +219,7 @@ def descriptor(
     violations = desc.violations(feature_level=feature_level)
     if violations:
         desc = _with_equal_counts(desc)
-        violations = desc.violations(feature_level=feature_level)
-    if violations:
+    if violations and (violations := desc.violations(feature_level=feature_level)):
         raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
     if len(desc.outputs) != len(node.outputs):
         raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
@@ -236,9 +236,9 @@ def _with_equal_counts(desc: OperatorDesc) -> OperatorDesc:
     count = desc.output.dimension_count
     equal = {}
     for name, tensor in desc.tensors.items():
-        extra = tensor.dimension_count - count
-        if tensor.strides is None and tensor.sizes[: max(extra, 0)] == (1,) * max(extra, 0):
-            equal[name] = TensorDesc(tensor.data_type, pad(tensor.sizes[max(extra, 0) :], count))
+        extra = max(tensor.dimension_count - count, 0)
+        if tensor.strides is None and prod(tensor.sizes[:extra]) == 1:
+            equal[name] = TensorDesc(tensor.data_type, pad(tensor.sizes[extra:], count))
     return desc.with_tensors(equal) if len(equal) == len(desc.tensors) else desc
 
 
