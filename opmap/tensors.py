@@ -169,6 +169,13 @@ def float_limits(data_type: DataType) -> tuple[float, float]:
     return smallest, highest
 
 
+def payload_nans(data_type: DataType) -> tuple[int, int]:
+    """Returns the bit patterns of two NaNs of a float type that have a payload: a quiet one and a signalling one."""
+    exponent, mantissa = _FLOATS[data_type]
+    infinity = ((1 << exponent) - 1) << mantissa
+    return infinity | 1 << mantissa - 1 | 0x15, infinity | 0x2A
+
+
 def special_values(data_type: DataType) -> list[int]:
     """Returns the bit patterns of a data type that a conversion to another type and back would change."""
     width = data_type.size * 8
@@ -189,8 +196,7 @@ def special_values(data_type: DataType) -> list[int]:
         infinity - 1,  # largest number
         infinity,
         infinity | quiet,
-        infinity | quiet | 0x15,  # quiet NaN with a payload
-        infinity | 0x2A,  # signalling NaN
+        *payload_nans(data_type),
     ]
     return positive + [v | sign for v in positive]
 

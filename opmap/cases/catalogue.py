@@ -13,7 +13,7 @@ from ..descriptors import OperatorDesc, TensorDesc, implied
 from ..operators import OPERATORS, Operator
 from ..operators.random_source import SeededSource
 from ..spec import Spec
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, payload_nans
 from ..vocabulary import Tier
 from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
@@ -29,7 +29,7 @@ from .parameters import (
     possible_values,
     widths,
 )
-from .random_cases import Row, chosen_numbers, draw_any, drawn_case, drawn_words, index_types
+from .random_cases import Row, chosen_numbers, data_types, draw_any, drawn_case, drawn_words, index_types
 from .values import (
     DATA_PATTERNS,
     FAR,
@@ -58,7 +58,7 @@ def catalogue(
     """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
-    parameter; pairs of cases that expose state kept between runs; some variants. `standard`: the whole pair array, each
+    parameter; pairs of cases that expose state kept between runs; NaNs with a payload in each float type; some variants. `standard`: the whole pair array, each
     row with several values; the wide classes; random descriptors; every variant with every class; chosen random cases.
     `full`: every possible triple; the large classes; every valid descriptor of the small scope (the spec says which) in each data
     width; more chosen random cases.
@@ -73,29 +73,24 @@ def catalogue(
         return
     seen_ids: set[str] = set()
     operators = [o for o in OPERATORS.values() if not globs or any(may_match(g, f"{o.name.lower()}/") for g in globs)]
-    pools: dict[str, list[Case]] = {operator.name: [] for operator in operators}
+    pools: dict[str, dict[str, Case]] = {operator.name: {} for operator in operators}
     parts = _PARTS[tier]
     with_variants = [number for number, part in enumerate(parts) if variants and part in _VARIANTS_AFTER]
     for number, part in enumerate(parts):
         pooled = number <= max(with_variants, default=-1)
         for operator in operators:
             for case in part(operator, None):
+                if pooled and part not in _WITHOUT_VARIANTS and case.index_pattern != FAR and not is_large(case.desc):
+                    pools[operator.name].setdefault(case.id, case)
                 if case.id not in seen_ids:
                     seen_ids.add(case.id)
-                    if (
-                        pooled
-                        and part not in _WITHOUT_VARIANTS
-                        and case.index_pattern != FAR
-                        and not is_large(case.desc)
-                    ):
-                        pools[operator.name].append(case)
                     yield case
                     layout = layout_of(case) if layouts else None
                     if layout is not None and (laid_out := in_layout(case, layout)) is not None:
                         yield laid_out
         if number in with_variants:
             for pool in pools.values():
-                for case in in_variants(pool, _VARIANTS_AFTER[part]):
+                for case in in_variants(list(pool.values()), _VARIANTS_AFTER[part]):
                     if case.id not in seen_ids:
                         seen_ids.add(case.id)
                         yield case
@@ -211,6 +206,23 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
             break
 
 
+def _nans(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives cases that move NaNs with a payload, a quiet and a signalling one, for each float type of an operator's data."""
+    if not operator.descriptor.data_tensors() or (wanted is not None and not wanted.may_be_generated(operator.name)):
+        return
+    rows = list(_rows(operator, "pairs", wanted, smoke=True))
+    for data_type in data_types(operator.name):
+        missing = {*payload_nans(data_type)} if data_type.kind == "float" else set()
+        for row in rows:
+            if not missing:
+                break
+            index_type = DataType[row.choice.get("index_type", "INT32")]
+            case = generated(retyped(row.desc, data_type, index_type), row.choice.get("index_pattern", ""), "special")
+            if found := missing.intersection(case.expected):
+                missing -= found
+                yield case
+
+
 def _sizes_and_types(desc: OperatorDesc) -> object:
     return tuple((name, tensor.sizes, tensor.data_type) for name, tensor in desc.inputs.items())
 
@@ -324,13 +336,13 @@ _triples = partial(_array_rows, rows="triples")  # with those of the pair array,
 _wide = partial(_array_rows, rows="wide")
 _chosen, _chosen_of_full = partial(_drawn, tier="standard"), partial(_drawn, tier="full")
 
-_SMOKE = (_examples, _first_pairs, _stale_state)
+_SMOKE = (_examples, _first_pairs, _stale_state, _nans)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random, _chosen)
 _FULL = (*_STANDARD, _triples, large, _world, _chosen_of_full)
 _PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": _FULL, "contract": ()}
 
-_WITHOUT_VARIANTS = (_chosen, _chosen_of_full)
-"""The parts whose cases are in no variant."""
+_WITHOUT_VARIANTS = (_nans, _chosen, _chosen_of_full)
+"""The parts whose cases are in no variant, unless another part gives them too."""
 
 _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
 """Part -> the tier whose cases in variants come after it."""

@@ -69,8 +69,12 @@ class TestCases:
 
     @given(strategies.cases())
     def test_have_indices_in_range(self, case):
-        """Every output element has a documented value, but one that rounding may change."""
-        assert case.desc.spec().running or None not in case.expected
+        """Every output element has a documented value, but one that rounding may change, and one that must be written twice."""
+        desc = case.desc
+        crowded = any(
+            t.element_count > desc.output.element_count for n, t in desc.tensors.items() if n == "UpdatesTensor"
+        )
+        assert desc.spec().running or crowded or None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
 
     def test_hold_special_values(self):

@@ -97,7 +97,9 @@ def spec_of(node):
 
 
 def number(kind, value):
-    """Returns the variant and the value of an attribute: a number, or an array of numbers."""
+    """Returns the variant and the value of an attribute: a number, a scalar of any type, or an array of numbers."""
+    if kind == "scalar":
+        return 12, struct.pack("<Q", value)
     code = "i" if kind.startswith("int") else "I"
     if kind.endswith("s"):
         return {"I": 7, "i": 8}[code], array(code, *value)
