@@ -64,6 +64,9 @@ MAX_STRIDED_ELEMENTS = 2**20
 MAX_VALUES_BYTES = 2**30
 """The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""
 
+MAX_EXPOSED_BYTES = 2**28
+"""The most bytes of inner values that one run of a model from outside shows as further outputs. More are shown by several runs."""
+
 MAX_IDS = 200_000
 """The most case ids that the option --case takes, the ids in files included. The tier `full` has fewer cases."""
 

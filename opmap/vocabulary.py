@@ -122,6 +122,38 @@ VALUE_KINDS: Mapping[str, str] = {
 """Ways in which the output has the right element with other bits, each in words. None of them is a wrong address."""
 
 
+class JudgedBy(enum.StrEnum):
+    """Whose value an output was compared with."""
+
+    PAGE = "page"
+    """The documentation's pseudocode."""
+
+    ONNX = "onnx"
+    """ONNX's definition: the node has no valid descriptor. The value is the CPU EP's, or that of ONNX's reference evaluator."""
+
+    FILE = "file"
+    """The expected file beside the model. Nothing else has a value."""
+
+
+class Fate(enum.StrEnum):
+    """What ONNX Runtime made of a node of a model. Only `fallback` is wrong."""
+
+    RAN = "ran"
+    """It ran on the provider."""
+
+    FOLDED = "folded"
+    """ONNX Runtime computed it at load, because all its inputs are constants. A second session without ConstantFolding ran it."""
+
+    OPTIMIZED_AWAY = "optimized away"
+    """ONNX Runtime's optimizers removed it, or put another node in its place."""
+
+    CPU = "cpu by ONNX Runtime"
+    """ONNX Runtime itself gave it to the CPU EP: it computes with sizes of tensors, which lie in host memory."""
+
+    FALLBACK = "fallback"
+    """It ran elsewhere, or nothing shows where."""
+
+
 class Stage(enum.StrEnum):
     """The step at which a case ended."""
 
@@ -142,3 +174,6 @@ class Stage(enum.StrEnum):
 
     COMPARE = "compare"
     """The outputs are compared with the expected ones."""
+
+    DERIVE = "derive"
+    """opmap derives the descriptor of a model's node. It may be wrong: two other opinions agree with the provider."""

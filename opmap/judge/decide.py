@@ -28,7 +28,7 @@ from ..mapping.dxdispatch import Dispatch, desc_json
 from ..mapping.dxdispatch.descriptor_json import DescJson
 from ..operators import OPERATORS
 from ..tensors import from_bits, plain
-from ..vocabulary import VALUE_KINDS, Stage, Verdict
+from ..vocabulary import VALUE_KINDS, Fate, JudgedBy, Stage, Verdict
 from .compare import differences, explain, undefined
 from .items import Item, operator_of
 from .outcome import Outcome
@@ -36,6 +36,9 @@ from .record import LoweredRecord, OutputRecord, PlacementRecord, Record, Tensor
 
 NO_KERNEL = "NOT_IMPLEMENTED"
 """ONNX Runtime's name of the error that no kernel fits a node."""
+
+EXCUSED = (Fate.FOLDED, Fate.OPTIMIZED_AWAY, Fate.CPU)
+"""What ONNX Runtime itself does to nodes of a model: it needs no proof that the provider ran them."""
 
 MAX_LISTED = 10_000
 """The most elements of an output that a record lists in full."""
@@ -57,7 +60,7 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         if support_rules.issuperset(decided["rules"]):
             decided["verdict"] = Verdict.UNSUPPORTED
     elif outcome.error is not None:
-        decided = _decide_error(outcome, outcome.error, provider)
+        decided = decide_error(outcome, outcome.error, provider)
     else:
         decided = _decide_output(outcome, provider)
     if outcome.messages:
@@ -71,6 +74,8 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         placement=_believed(outcome),
         road=outcome.path,
         descriptor=outcome.descriptor,
+        judge=JudgedBy.PAGE if outcome.check else None,
+        fate=outcome.fate,
         **_model_fields(outcome),
         **_output_fields(outcome, brief=brief),
         **decided,
@@ -88,7 +93,7 @@ def _beyond(outcome: Outcome) -> str | None:
     return OPERATORS[outcome.case.desc.operator].beyond_onnx(outcome.case.desc)
 
 
-def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
+def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
     """Returns verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
@@ -152,12 +157,12 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
 
 def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     """Returns verdict and message of a case whose outputs are right, or count as right."""
-    if outcome.placement is None or not outcome.placement.shown:
+    if outcome.fate not in EXCUSED and (outcome.placement is None or not outcome.placement.shown):
         in_ort_format = VARIANTS[outcome.case.variant].run_mode.name == "ort-format"
         if in_ort_format and not provider.directml and provider.name != CPU:
             message = f"a model in ONNX Runtime's own format does not reach {provider.name}"
             return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
-        return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
+        return decide_right(outcome.placement, outcome.fate, provider)
     if outcome.path_problem:
         return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.path_problem}
     if outcome.differences:
@@ -166,11 +171,16 @@ def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     if lacking := sum(map(undefined, expected)):
         message = f"{lacking} of {sum(map(len, expected))} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
-    elsewhere = outcome.placement.elsewhere
-    return {
-        "verdict": Verdict.PASS,
-        "message": f"not on {provider.name}: {', '.join(elsewhere)}" if elsewhere else None,
-    }
+    return decide_right(outcome.placement, outcome.fate, provider)
+
+
+def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider: OpenProvider) -> dict[str, Any]:
+    """Returns verdict and message of a result whose values are right, where only the place at which it ran can be wrong."""
+    if fate not in EXCUSED and (placement is None or not placement.shown):
+        return {"verdict": Verdict.FALLBACK, "message": _unproven(placement, provider)}
+    elsewhere = placement.elsewhere if placement else ()
+    message = f"not on {provider.name}: {', '.join(elsewhere)}" if elsewhere else None
+    return {"verdict": Verdict.PASS, "message": message}
 
 
 def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:

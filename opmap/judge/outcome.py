@@ -13,6 +13,7 @@ from ..errors import MappingError, ProviderError
 from ..mapping import MappedModel
 from ..operators import Substitution
 from ..tensors import Tensor
+from ..vocabulary import Fate
 from .compare import differences, relation, value_kinds
 from .record import PathRecord, PlacementRecord
 
@@ -25,7 +26,7 @@ class Outcome:
     beside what it must be. `error` is the exception that ended the case; if there are checks too, it came when a right case was
     released. `path` says whether the execution path of the variant is proven, `path_problem` why not. `messages` are notes
     that change no verdict, such as what the debug layers said. `differences` are those between the DirectML graph that the EP
-    wrote and `mapped.lowered_as`. `defaults` are the values that the model itself has for fields that are fed.
+    wrote and `mapped.lowered_as`. `fate` is what ONNX Runtime made of a node of a model from outside. `defaults` are the values that the model itself has for fields that are fed.
     """
 
     case: Case
@@ -42,6 +43,7 @@ class Outcome:
     descriptor: str | None = None
     differences: Sequence[str] = ()
     messages: Sequence[str] = ()
+    fate: Fate | None = None
 
     @cached_property
     def _first_wrong(self) -> tuple[Check | None, Sequence[int]]:

@@ -14,7 +14,7 @@ from ..engines.protocol import Placement
 from ..engines.provider_facts import ProviderFacts
 from ..engines.providers import OpenProvider
 from ..files import to_json
-from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
+from ..vocabulary import CONTRACT, PROBE, Fate, JudgedBy, Stage, Verdict
 from .tally import ran
 
 SCHEMA = "opmap-results/1"
@@ -127,6 +127,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `road` says whether the execution path of the variant is proven.
 
+    `judge` says whose value counted, and `fate` what ONNX Runtime made of a node of a model from outside.
+
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
@@ -141,6 +143,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     message: str | None = None
     kinds: list[str] | None = None
+    judge: JudgedBy | None = None
+    fate: Fate | None = None
     expected: TensorRecord | None = None
     actual: TensorRecord | None = None
     outputs: dict[str, OutputRecord] | None = None

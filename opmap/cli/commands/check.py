@@ -71,13 +71,15 @@ def _of_data_set(session: Session, model: GivenModel, data_set: str | None, cpu:
     """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
     judge = session.open()
     if not isinstance(judge, Judge):
-        for entry in node_cases(model, data_set, cpu, feature_level=session.feature_level).cases:
+        for entry in node_cases(model, data_set, cpu, feature_level=session.feature_level).all_cases:
             fields = {"verdict": Verdict.NOT_RUN, "message": str(judge), "file": model.file}
             yield Record.on(session.provider_name, entry.node.label, entry.node.operator, **fields)
         return
-    for case, record in judge_model(judge, model, data_set, cpu):
-        active_failures = session.active_failures
-        yield active_failures.apply(case, record) if active_failures and case else record
+    known = session.active_failures
+    for cases, record in judge_model(judge, model, data_set, cpu):
+        applied = [known.apply(case, record) for case in cases] if known else []
+        explained = (one for one in applied if one.verdict is Verdict.KNOWN_FAILURE)
+        yield next(explained, applied[0] if len(applied) == 1 else record)
 
 
 def _print_file(file: str, records: Iterable[Record], *, quiet: bool) -> bool:

@@ -52,7 +52,7 @@ def model_cases(target: str, *, name: str | None = None, feature_level: str | No
         model = read_model_file(target)
         level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
         with CpuValues() as cpu:
-            entries = node_cases(model, data_set, cpu, feature_level=level).cases
+            entries = node_cases(model, data_set, cpu, feature_level=level).all_cases
         entries = _named(entries, name, lambda entry: entry.node.label)
         cases = [entry.case for entry in entries if entry.case]
         if not cases:

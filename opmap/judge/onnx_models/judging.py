@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from ...cases.case import Case
-from ...cases.variants import Check
-from ...descriptors import pad
-from ...engines.arrays import dtype_of, from_array, wrong_array
-from ...engines.protocol import COPIES
-from ...engines.providers import OpenProvider
+from ...engines.protocol import ASSERTED, COPIES, Placement
 from ...engines.steps import Evidence, Setup
-from ...errors import InputError, ProviderError
-from ...mapping.dxdispatch import desc_json
-from ...vocabulary import Stage, Verdict
-from ..compare import differences
+from ...engines.worker import WorkerProvider
+from ...errors import ProviderError
+from ...limits import MAX_EXPOSED_BYTES
+from ...vocabulary import Fate, Stage, Verdict
+from ..decide import decide_error, error_fields
 from ..judge import Judge
 from ..outcome import Outcome
-from ..record import LoweredRecord, PlacementRecord, Record
-from .node_cases import NodeCase, ResolvedModel, case_of, node_cases
-from .nodes import behind, descriptor, seen_values, without_bool
-from .reading import GivenModel, nodes_of
-from .values import CpuValues, known_values, run_model
+from ..record import PlacementRecord, Record
+from .node_cases import NodeCase, ResolvedModel, node_cases
+from .node_judge import NodeJudge, NodeRun, equal
+from .nodes import constant_values, seen_values, sizes_of_tensors
+from .reading import DataSet, GivenModel
+from .values import CpuValues, run_model, with_names
 
 UNFOLDED = ["ConstantFolding"]
-"""The optimizer that is switched off if no node of an operator is left in the session: it computes constants on the CPU EP."""
+"""The optimizer without which a second session runs the nodes that ONNX Runtime computes at load, on the CPU EP."""
+
+_USUAL = Setup()
+
+Judged = tuple[Sequence[Case], Record]
+"""A record, and the cases that it is about: that of a node, those of all nodes, or none."""
 
 
 def judge_model(
-    judge: Judge, given: GivenModel, data_set: str | None, cpu: CpuValues
-) -> Iterator[tuple[Case | None, Record]]:
-    """Gives the case and the record of each node of our operators, with one set of test data.
+    judge: Judge,
+    given: GivenModel,
+    data_set: DataSet | str | None,
+    cpu: CpuValues,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+) -> Iterator[Judged]:
+    """Gives the record of each node of our operators, with one set of test data, and records of the model as a whole.
 
-    A node that cannot be judged has no case, and a record `not-run` that says why. Raises InputError if the model or its test
-    data cannot be used.
+    Raises InputError if the model or its test data cannot be used.
     """
-    resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level)
-    given = resolved.given
-    prefix = f"{data_set}/" if data_set and len(given.data_sets) > 1 else ""
-    if judge.provider.runs_cases or not any(entry.case for entry in resolved.cases):
-        runs = None
-    else:
-        runs = _run(judge.provider, resolved)
-    for entry in resolved.cases:
-        if entry.case is None:
-            fields = {"verdict": Verdict.NOT_RUN, "message": f"not judged: {entry.reason}", "file": given.file}
-            yield None, Record.on(judge.provider.name, f"{prefix}{entry.node.label}", entry.node.operator, **fields)
-            continue
-        case = replace(entry.case, id=f"{prefix}{entry.case.id}")
-        judged = _NodeJudge(judge, resolved, runs or _Runs(), replace(entry, case=case))
-        yield case, judged.record() if runs else judged.record_of_case()
-
-
-# --- running ---
+    resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level, dimensions=dimensions)
+    prefix = f"{data_set}/" if isinstance(data_set, str) and len(given.data_sets) > 1 else ""
+    labels: set[str] = set()
+    for cases, record in _ModelJudge(judge, resolved, cpu).judged():
+        name = record.case or ""
+        label = next(
+            n for number in range(len(labels) + 1) if (n := f"{name} ({number + 1})" if number else name) not in labels
+        )
+        labels.add(label)
+        yield [replace(case, id=prefix + label) for case in cases], msgspec.structs.replace(record, case=prefix + label)
 
 
 @dataclass(frozen=True)
@@ -67,203 +67,228 @@ class _ModelRun:
     evidence: Evidence | None = None
     error: ProviderError | None = None
 
-
-@dataclass(frozen=True)
-class _Runs:
-    """The runs of a model: `own` is that of the model itself, `seen` that of the model with further outputs.
-
-    `inside` has the outputs of the nodes whose values only `seen` shows. `unfolded` is whether ConstantFolding was off.
-    """
-
-    own: _ModelRun = _ModelRun()
-    seen: _ModelRun = _ModelRun()
-    inside: frozenset[str] = frozenset()
-    unfolded: bool = False
+    @property
+    def placement(self) -> Placement | None:
+        """Where the nodes ran."""
+        return self.evidence.placement if self.evidence else None
 
 
-def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
-    """Runs the model itself, and again with further outputs if a node's values are inside it."""
-    given, feeds = resolved.given.as_run, resolved.data.inputs
-    nodes = [entry.node for entry in resolved.cases if entry.case]
-    setup = Setup(cpu_nodes=True, from_file=bool(given.files))
+class _ModelJudge:
+    """Judges a model, or the body of a Loop or Scan, which `where` names."""
 
-    def run(more: Sequence[str] = ()) -> _ModelRun:
+    def __init__(self, judge: Judge, resolved: ResolvedModel, cpu: CpuValues, where: str = ""):
+        self.judge, self.provider, self.resolved, self.cpu, self.where = judge, judge.provider, resolved, cpu, where
+        self.as_run = with_names(resolved.given.as_run)
+        self.named = self.as_run if resolved.given.own is None else with_names(resolved.given)
+        self.changed: list[str] = []
+
+    def judged(self) -> Iterator[Judged]:
+        """Gives the records of the nodes, and those of the model as a whole."""
+        entries = self.resolved.cases
+        if self.resolved.data.unusable:
+            yield from (((), self._not_run(entry, entry.reason)) for entry in entries)
+        elif self.provider.runs_cases:
+            for entry in entries:
+                if entry.case:
+                    yield [entry.case], self._node_judge.record_of_case(entry, entry.case)
+                else:
+                    yield (), self._not_run(entry, entry.reason)
+        else:
+            yield from self._of_model(entries)
+        for where, part in self.resolved.parts:
+            yield from _ModelJudge(self.judge, part, self.cpu, where).judged()
+        for node in self.resolved.unused:
+            yield (), self._not_run(NodeCase(node), node.reason)
+
+    def _not_run(self, entry: NodeCase, reason: str | None) -> Record:
+        fields = {"verdict": Verdict.NOT_RUN, "message": f"not judged: {reason}", "file": self.resolved.given.file}
+        return Record.on(self.provider, entry.node.label, entry.node.operator, **fields)
+
+    @cached_property
+    def _node_judge(self) -> NodeJudge:
+        return NodeJudge(self.judge, self.resolved, self.cpu)
+
+    def _of_model(self, entries: Sequence[NodeCase]) -> Iterator[Judged]:
+        """Runs the model itself, and again with further outputs for the nodes whose values are inside it."""
+        own = self._run(self.as_run)
+        if own.error:
+            yield self._whole(own.error)
+            yield from (((), self._not_run(entry, "the model did not run")) for entry in entries)
+            return
+        seen, exact = seen_values(self.resolved.given), self.resolved.exact
+        known = exact & self._node_judge.values.keys()
+        outside: list[NodeCase] = []
+        inside: list[NodeCase] = []
+        apart: list[NodeCase] = []
+        folded: list[NodeCase] = []
+        fates: dict[str, Fate | None] = {}
+        for entry in entries:
+            inputs, outputs = ({*names} - {""} for names in (entry.node.proto.input, entry.node.outputs))
+            fates[entry.node.outputs[0]] = fate = self._fate(entry, own)
+            if not (outputs <= seen and inputs <= seen | exact):
+                apart.append(entry)
+            elif fate is Fate.FOLDED:
+                folded.append(entry)
+            elif outputs <= own.outputs.keys() and inputs <= known:
+                outside.append(entry)
+            else:
+                inside.append(entry)
+        for group, model, setup, text in (
+            (outside, None, Setup(), ""),
+            (inside, self.as_run, Setup(), "output: {} is not an output of the model; a second run has it as one"),
+            (
+                folded,
+                self.as_run,
+                Setup(disabled_optimizers=UNFOLDED),
+                "optimizer: ConstantFolding is off in a second run",
+            ),
+            (apart, self.named, Setup(), "judged apart: in a model with the taken branch in place of its If"),
+        ):
+            yield from self._of_group(group, own, model, setup, text, fates)
+        if self.changed:
+            names = ", ".join(dict.fromkeys(self.changed))
+            message = f"the answer changes when inner values are outputs: {names}"
+            yield self._record_of_all(verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
+
+    def _of_group(
+        self,
+        entries: Sequence[NodeCase],
+        own: _ModelRun,
+        model: GivenModel | None,
+        setup: Setup,
+        text: str,
+        fates: Mapping[str, Fate | None],
+    ) -> Iterator[Judged]:
+        """Judges nodes whose values one more run shows; several runs if these are many bytes."""
+        for part, names in self._parts(entries, model):
+            run = own if model is None else self._run(model, names, setup)
+            if run.error:
+                message = f"with {len(names)} inner values as outputs: {run.error}"
+                yield self._record_of_all(**{**error_fields(run.error), "message": message})
+                yield from (
+                    ((), self._not_run(entry, "the model did not run with its inner values as outputs"))
+                    for entry in part
+                )
+                continue
+            if model is self.as_run and not setup.disabled_optimizers:
+                self.changed += [
+                    name for name in own.outputs if not self._like(name, own.outputs[name], run.outputs[name])
+                ]
+            for entry in part:
+                hidden = [name for name in entry.node.outputs if name not in own.outputs]
+                texts = [text.format(", ".join(hidden or entry.node.outputs[:1]))] if text else []
+                texts += [f"judged apart: in a model of the first iteration of {self.where}"] if self.where else []
+                fate = fates[entry.node.outputs[0]]
+                fate = self._fate(entry, run) if model is self.named is not self.as_run else fate
+                yield self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
+
+    def _parts(
+        self, entries: Sequence[NodeCase], model: GivenModel | None
+    ) -> Iterator[tuple[list[NodeCase], list[str]]]:
+        """Gives nodes, and the values of theirs that become outputs, within a limit of bytes."""
+        computed, known = (
+            self.resolved.computed,
+            {name for node in (model or self.as_run).model.graph.node for name in node.output},
+        )
+        part: list[NodeCase] = []
+        names: dict[str, int] = {}
+        for entry in entries:
+            own = {
+                n: computed[n].nbytes if n in computed else 0
+                for n in (*entry.node.proto.input, *entry.node.outputs)
+                if n in known
+            }
+            if part and sum((names | own).values()) > MAX_EXPOSED_BYTES:
+                yield part, sorted(names)
+                part, names = [], {}
+            part.append(entry)
+            names |= own
+        if part:
+            yield part, sorted(names)
+
+    def _run(self, model: GivenModel, more: Sequence[str] = (), setup: Setup = _USUAL) -> _ModelRun:
+        inside = not isinstance(self.provider.runner, WorkerProvider)
+        if self.resolved.lost and inside:  # it must not run in this process
+            return _ModelRun(error=self.resolved.lost)
+        setup = msgspec.structs.replace(setup, cpu_nodes=True, from_file=bool(model.files))
         try:
-            return _ModelRun(*run_model(provider.performer, given, feeds, more, setup))
+            return _ModelRun(*run_model(self.provider.performer, model, self.resolved.data.inputs, more, setup))
         except ProviderError as error:
             return _ModelRun(error=error)
 
-    own = run()
-    placement = own.evidence.placement if own.evidence else None
-    ran = {op_type for op_type, _ in placement.nodes} if placement else set()
-    unfolded = not (own.error or provider.third_party or ran.issuperset(node.op_type for node in nodes))
-    if unfolded:
-        setup = msgspec.structs.replace(setup, disabled_optimizers=UNFOLDED)
-        own = run()
-    if own.error:
-        return _Runs(own, unfolded=unfolded)
-    exact = resolved.exact
-    inside = [n for n in nodes if not own.outputs.keys() >= set(n.outputs) or not exact.issuperset(n.inputs)]
-    more = {name for node in inside for name in (*node.inputs, *node.outputs)} & seen_values(given)
-    seen = run(sorted(more)) if more else _ModelRun()
-    return _Runs(own, seen, frozenset(name for node in inside for name in node.outputs), unfolded)
+    # --- the model as a whole ---
 
+    def _whole(self, error: ProviderError) -> Judged:
+        """Returns the record of a model that did not run. A node that may be refused makes it no failure of the provider."""
+        fields, text = error_fields(error), str(error)
+        cases = [entry.case for entry in self.resolved.cases if entry.case]
+        for entry in self.resolved.cases:
+            if entry.case and (len(cases) == 1 or entry.node.op_type in text):
+                outcome = Outcome(case=entry.case, inputs=entry.case.inputs, error=error)
+                decided = decide_error(outcome, error, self.provider)
+                fields = decided if decided["verdict"].good else fields
+        if self.provider.device_class == "emulated" and "80004005" in text:
+            fields["message"] += " (the emulated device could not compile a shader; a GPU may run this model)"
+        return self._record_of_all(**fields)
 
-# --- judging one node ---
+    def _record_of_all(self, **fields: object) -> Judged:
+        """Returns a record of the model. A known failure of any of its nodes may explain it."""
+        name = f"model: {self.where}" if self.where else "model"
+        cases = [entry.case for entry in self.resolved.cases if entry.case]
+        return cases, Record.on(self.provider, name, None, file=self.resolved.given.file, **fields)
 
+    def _like(self, name: str, array: np.ndarray, other: np.ndarray) -> bool:
+        """Returns whether two runs gave the same output: the same bits, or nearly the same floats if arithmetic made it."""
+        if equal(array, other) or {n.op_type for n in self.as_run.model.graph.node} & _RANDOM:
+            return True
+        if name in self.resolved.exact or array.dtype.kind != "f" or array.shape != other.shape:
+            return False
+        return bool(np.allclose(array, other, rtol=1e-2, atol=1e-3, equal_nan=True))
 
-class _NodeJudge:
-    """Judges one node from the runs of its model."""
+    # --- what ONNX Runtime made of a node ---
 
-    def __init__(self, judge: Judge, resolved: ResolvedModel, runs: _Runs, entry: NodeCase):
-        assert entry.case is not None, "a node without a case is not judged"
-        self.judge, self.given, self.resolved, self.runs = judge, resolved.given, resolved, runs
-        self.node = entry.node
-        self.inside = not runs.inside.isdisjoint(entry.node.outputs)
-        self.run = runs.seen if self.inside else runs.own
-        self.case = self._seen_case(entry.case) if self.inside else entry.case
+    def _fate(self, entry: NodeCase, run: _ModelRun) -> Fate | None:
+        """Returns what became of a node in a session; None if the provider only says itself what it ran."""
+        placement, node = run.placement, entry.node
+        if placement is None or placement.source == ASSERTED:
+            return None if placement else Fate.FALLBACK
+        where = places(placement, self._name(node.outputs[0]), node.op_type)
+        if self.provider.name in where and len({*where}) == 1:
+            return Fate.RAN
+        if where:
+            sizes = sizes_of_tensors(self.resolved.given)
+            return Fate.CPU if sizes.issuperset(node.outputs) else Fate.FALLBACK
+        return Fate.FOLDED if constant_values(self.resolved.given).issuperset(node.outputs) else Fate.OPTIMIZED_AWAY
 
-    def _seen_case(self, case: Case) -> Case:
-        """Returns the case with the inputs that the provider itself gave to the node."""
-        values = self.run.outputs
-        if not any(name in values for name in self.node.inputs):
-            return case
-        arrays = [values[name] if name in values else self._own_array(name) for name in self.node.inputs]
-        constants = {name: self._own_array(value) for name, value in self.node.constants.items()}
-        try:
-            desc = descriptor(self.node, arrays, constants, feature_level=self.judge.feature_level)
-        except InputError:  # the provider computed an input of another type or size: the output will be wrong too
-            return case
-        return replace(case_of(self.given, self.node, desc, arrays, case.variant), id=case.id)
-
-    def _own_array(self, name: str) -> np.ndarray:
-        """Returns a value that is fed, an initializer, or what the CPU EP computes inside a branch."""
-        known_arrays = known_values(self.given, self.resolved.data.inputs, {name})
-        return known_arrays[name] if name in known_arrays else self.resolved.computed[name]
-
-    def record_of_case(self) -> Record:
-        """Returns the record of the node on a provider that runs cases, not models."""
-        outcome = self.judge.execute(self.case)
-        return self._with_files(self.judge.record(outcome), outcome)
-
-    def record(self) -> Record:
-        """Returns the record of the node."""
-        case, provider, evidence, error = self.case, self.judge.provider, self.run.evidence, self.run.error
-        model = self.given.as_run.model
-        helpers = {node.op_type for node in nodes_of(model.graph, *model.functions)} - {self.node.op_type}
-        placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, COPIES | helpers)
-        checks = [self._check(name, self.run.outputs[name]) for name in self.node.outputs] if error is None else []
-        outcome = Outcome(case=case, inputs=case.inputs, placement=placement, checks=checks, error=error)
-        record = self.judge.record(outcome)
-        texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
-        if self.inside:
-            shown = (
-                ", ".join(name for name in self.node.outputs if name not in self.runs.own.outputs)
-                or self.node.outputs[0]
-            )
-            texts.append(f"output: {shown} is not an output of the model; a second run has it as one")
-        if self.runs.unfolded:
-            texts.append("optimizer: ConstantFolding is off, with it no such node is left to run")
-        lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
-        record = msgspec.structs.replace(record, lowered_as=lowered, substitutions=texts)
-        return self._with_files(record, outcome)
-
-    def _check(self, name: str, array: np.ndarray) -> Check:
-        """Returns an output of the node, held against the pseudocode."""
-        names, fields = list(self.node.outputs), [*self.case.desc.outputs]
-        inputs = self.case.inputs.of(fields[names.index(name)])
-        output = inputs.desc.output
-        array = without_bool(array).reshape(pad(array.shape, output.dimension_count))
-        problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
-        actual = None if problem else from_array(array)
-        label = name if len(names) > 1 else ""
-        return Check(label, inputs, inputs.output_field, inputs.expected, actual, problem)
-
-    # --- the model's outputs and the folder's files ---
-
-    def _with_files(self, record: Record, outcome: Outcome) -> Record:
-        """Returns the record with what the folder's expected outputs say, and the outputs behind the node."""
-        own = (self._own_file(name, outcome) for name in self.node.outputs)
-        findings = [*own, *(self._behind(name) for name in behind(self.given, self.node))]
-        bad = next((verdict for verdict, _ in findings if verdict), None)
-        message = "; ".join(filter(None, [record.message, *(text for _, text in findings)])) or None
-        if bad and record.good:
-            return msgspec.structs.replace(record, verdict=bad, stage=Stage.COMPARE, message=message)
-        return msgspec.structs.replace(record, message=message)
-
-    def _own_file(self, name: str, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """Returns what the folder's expected output of the node says. The verdict is that of a file that is wrong."""
-        data = self.resolved.data
-        if name not in data.outputs:
-            return None, self._unread(name)
-        file = data.output_files[name]
-        if not self.resolved.exact.issuperset(self.node.inputs):
-            computed = "nodes before this one compute its inputs, and providers may round differently"
-            return None, f"{file} is not compared: {computed}"
-        check = self._check(name, data.outputs[name])
-        own = next((other for other in outcome.checks if other.field == check.field), None)
-        actual = own.actual if own else None
-        if check.actual is None:
-            return Verdict.ERROR, f"{file}: {check.problem}"
-        differ = differences(check.expected, check.actual.bits)
-        if outcome.error:
-            return None, f"{file} differs from the pseudocode" if differ else ""
-        right = actual is not None and not differences(check.expected, actual.bits)
-        return _odd_one_out(
-            file, right, not differ, actual is not None and list(actual.bits) == list(check.actual.bits)
+    def _name(self, output: str) -> str:
+        return next(
+            (n.name for model in (self.as_run, self.named) for n in model.model.graph.node if output in n.output), ""
         )
 
-    def _unread(self, name: str) -> str:
-        """Returns why an expected output is not compared; nothing if there is none."""
-        file = self.resolved.data.output_files.get(name)
-        return f"{file} is not compared: opmap does not read its type" if file else ""
-
-    def _behind(self, name: str) -> tuple[Verdict | None, str]:
-        """Returns what an output that the node reaches through others says, and the verdict if it is wrong."""
-        provider, data = self.runs.own.outputs.get(name), self.resolved.data
-        if provider is None:
-            return None, ""
-        file = data.output_files.get(name, "")
-        if name not in self.resolved.exact:
-            what = f"output {name}" + (f" and {file} are" if file else " is")
-            return None, f"{what} not compared: nodes behind this one compute it, and providers may round differently"
-        wanted, expected = self.resolved.computed.get(name), data.outputs.get(name)
-        if wanted is None or self._computed_otherwise():
-            return None, f"output {name} is not compared: the CPU EP has no right values for it"
-        right, text = _equal(wanted, provider), f"output {name}, behind the node, is wrong"
-        if expected is None:
-            return (None, self._unread(name)) if right else (Verdict.MISMATCH, text)
-        verdict, odd = _odd_one_out(file, right, _equal(wanted, expected), _equal(provider, expected))
-        return (verdict, odd) if right else (Verdict.MISMATCH, f"{text}; {odd}")
-
-    def _computed_otherwise(self) -> bool:
-        """Returns whether the CPU EP computed a node of ours otherwise than the pseudocode: what follows is not right."""
-        for entry in self.resolved.cases:
-            if entry.case is None:
-                return True
-            for name, expected in zip(entry.node.outputs, entry.case.inputs.all_expected.values(), strict=True):
-                array = self.resolved.computed.get(name)
-                bits = None if array is None else from_array(without_bool(array)).bits
-                if bits is None or len(bits) != len(expected) or differences(expected, bits):
-                    return True
-        return False
+    def _node_run(self, entry: NodeCase, run: _ModelRun, fate: Fate | None, texts: Sequence[str]) -> NodeRun:
+        placement = run.placement
+        if placement and placement.source != ASSERTED:
+            where = places(placement, self._name(entry.node.outputs[0]), entry.node.op_type)
+            placement = Placement(placement.source, tuple((entry.node.op_type, provider) for provider in where))
+        return NodeRun(run.outputs, PlacementRecord.of(placement, self.provider.name, COPIES), fate, texts)
 
 
-def _equal(array: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether two arrays have the same type, sizes and bits."""
-    return array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
+_RANDOM = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+    "Dropout",
+}
 
 
-def _odd_one_out(file: str, right: bool, like_pseudocode: bool, like_provider: bool) -> tuple[Verdict | None, str]:
-    """Returns which of pseudocode, provider and the folder's file differs from the two others, and a verdict if it is the file.
-
-    `right` is whether the provider's output is that of the pseudocode.
-    """
-    if right:
-        text = f"{file} is the odd one out: the provider's output is that of the pseudocode"
-        return (None, "") if like_pseudocode else (Verdict.ERROR, text)
-    if like_pseudocode:
-        return None, f"the provider is the odd one out: {file} is what the pseudocode says"
-    if like_provider:
-        return None, f"the pseudocode is the odd one out: {file} is what the provider returned"
-    return None, f"{file} differs from both"
+def places(placement: Placement, name: str, op_type: str) -> list[str]:
+    """Returns where a node ran, by its name; by its type if the source of the placement tells no names."""
+    if placement.names:
+        pairs: Iterable[tuple[str, str]] = zip(
+            placement.names, (provider for _, provider in placement.nodes), strict=True
+        )
+        return [provider for own_name, provider in pairs if own_name == name]
+    return [provider for own_type, provider in placement.nodes if own_type == op_type]

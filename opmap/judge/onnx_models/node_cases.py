@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
 
@@ -18,9 +18,10 @@ from ...descriptors import FEATURE_LEVELS, OperatorDesc, TensorDesc
 from ...engines.arrays import from_array
 from ...engines.worker import WorkerLost
 from ...errors import InputError, ProviderError
-from ...limits import MAX_DIMENSIONS, MAX_ELEMENTS
+from ...limits import MAX_DIMENSIONS, MAX_ELEMENTS, MAX_NESTING
 from ...operators import OPERATORS
 from ...tensors import Tensor
+from .bodies import bodies, outer_values
 from .branches import with_branches
 from .nodes import (
     OPERATOR_NODES,
@@ -30,10 +31,10 @@ from .nodes import (
     exact_values,
     find_nodes,
     is_ours,
-    seen_values,
+    left_out,
     without_bool,
 )
-from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, type_name
+from .reading import FED_TYPES, DataSet, GivenModel, nodes_of, read_data_set, subgraphs, type_name
 from .values import CpuValues, known_values
 
 _VARIANTS = {(False, False): PLAIN, (False, True): "init", (True, False): "data-init", (True, True): "both-init"}
@@ -46,7 +47,7 @@ _COUNTS = frozenset({"delta", "depth", "input", "repeats", "shape", "steps"})
 
 @dataclass(frozen=True)
 class NodeCase:
-    """A node with its case; without one, `reason` says why the node cannot be judged."""
+    """A node with its case; without one, `reason` says why the node has no descriptor, or cannot be judged."""
 
     node: GivenNode
     case: Case | None = None
@@ -55,72 +56,110 @@ class NodeCase:
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """A model with one set of test data. `cases` has the nodes in the model's order.
+    """A model with one set of test data. `cases` has the nodes of its main graph in their order.
 
     `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by
-    name: those of outputs, and of nodes. It is empty if the model was not run, or did not run.
+    name: those of outputs, and of nodes. It is empty if the model was not run, or did not run; `lost` says that it ended the
+    CPU EP's process. `unused` are nodes that this data does not take, `parts` the bodies of Loops and Scans, each with its
+    place in words.
     """
 
     given: GivenModel
     data: DataSet
     cases: Sequence[NodeCase]
     computed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lost: WorkerLost | None = None
+    unused: Sequence[GivenNode] = ()
+    parts: Sequence[tuple[str, ResolvedModel]] = ()
 
     @cached_property
     def exact(self) -> set[str]:
         """The values of the main graph that have the same bits on every provider."""
         return exact_values(self.given)
 
+    @property
+    def all_cases(self) -> list[NodeCase]:
+        """The nodes of the main graph, then those in bodies, then those that this data does not take."""
+        inside = [entry for _, part in self.parts for entry in part.all_cases]
+        return [*self.cases, *inside, *(NodeCase(node, reason=node.reason) for node in self.unused)]
+
 
 def node_cases(
-    given: GivenModel, data_set: str | None, cpu: CpuValues, *, feature_level: str = FEATURE_LEVELS[-1]
+    given: GivenModel,
+    data_set: DataSet | str | None,
+    cpu: CpuValues,
+    *,
+    feature_level: str = FEATURE_LEVELS[-1],
+    dimensions: Mapping[str, int] | None = None,
 ) -> ResolvedModel:
-    """Returns the cases of a model's nodes with one set of its test data. If `data_set` is None, opmap makes the data.
+    """Returns the cases of a model's nodes with one set of its test data, or with other data. If `data_set` is None, opmap makes the data.
 
-    Raises InputError if the model has no node of our operators, or if the test data cannot be used.
+    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. Raises InputError if the test data cannot
+    be used.
     """
-    nodes = find_nodes(given)
-    data = _generated(given, cpu, feature_level) if data_set is None else read_data_set(given, data_set)
+    if data_set is None:
+        data = _generated(given, cpu, feature_level, dimensions or {})
+    else:
+        data = read_data_set(given, data_set) if isinstance(data_set, str) else data_set
     if data.unusable:
-        return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or data.unusable) for node in nodes])
+        nodes = find_nodes(given)
+        return ResolvedModel(given, data, [NodeCase(node, reason=data.unusable) for node in nodes])
     return _resolved(given, data, cpu, feature_level)
 
 
-def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str) -> ResolvedModel:
+def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str, depth: int = 0) -> ResolvedModel:
     given = with_branches(given, partial(_condition, data, cpu))
     nodes = find_nodes(given)
-    wanted = {name for node in nodes for name in (*node.inputs, *node.constants.values())}
+    outer = outer_values(given.model.graph)
+    wanted = {name for node in nodes for name in (*node.inputs, *node.constants.values())} | outer
     known_arrays = known_values(given, data.inputs, wanted)
     computed: dict[str, np.ndarray] = {}
-    problem = ""
-    if wanted - known_arrays.keys() or not all(map(is_ours, given.model.graph.node)):
-        more = sorted((wanted - known_arrays.keys() - {""}) | {name for node in nodes for name in node.outputs})
+    lost, problem = None, ""
+    if wanted - known_arrays.keys() - {""} or not all(map(is_ours, given.model.graph.node)):
+        more = sorted((wanted - known_arrays.keys() | {name for node in nodes for name in node.outputs}) - {""})
         try:
             computed = cpu.run(given, data.inputs, more)
-        except WorkerLost as error:  # it must not run in this process
-            reason = f"the CPU EP, which gives the values between nodes, did not run the model: {error}"
-            return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
+        except WorkerLost as error:
+            lost, problem = error, f": the CPU EP, which gives the values between nodes, did not run the model: {error}"
         except ProviderError as error:
             problem = f": the CPU EP does not run the model: {error}"
     constants, values, cases = constant_values(given), {**computed, **known_arrays}, []
-    visible_names = exact_values(given) | seen_values(given)
     for node in nodes:
-        unknown = [name for name in (*node.inputs, *node.constants.values()) if name not in values]
-        unseen = [name for name in node.inputs if name not in visible_names]
         try:
-            if node.reason:
-                raise InputError(node.reason)
-            if unknown:
-                raise InputError(f"the values of its input {unknown[0]} are not known{problem}")
-            if unseen:
-                raise InputError(f"its input {unseen[0]} is computed in a branch, where its values cannot be seen")
-            arrays = [values[name] for name in node.inputs]
-            further = {name: values[value] for name, value in node.constants.items()}
-            desc = descriptor(node, arrays, further, feature_level=feature_level)
+            desc, arrays = node_descriptor(node, values, feature_level)
             cases.append(NodeCase(node, case_of(given, node, desc, arrays, _variant(node, constants))))
+        except UnknownValue as error:
+            cases.append(NodeCase(node, reason=f"the values of its input {error} are not known{problem}"))
         except InputError as error:
             cases.append(NodeCase(node, reason=error.message))
-    return ResolvedModel(given, data, cases, computed)
+    unused, parts = left_out(given), []
+    for body in bodies(given, values) if depth < MAX_NESTING else ():
+        if body.model and body.data:
+            parts.append((body.where, _resolved(body.model, body.data, cpu, feature_level, depth + 1)))
+        else:
+            unused += left_out(replace(given, left_out=[(node, body.where) for node in nodes_of(body.graph)]))
+    return ResolvedModel(given, data, cases, computed, lost, unused, parts)
+
+
+class UnknownValue(Exception):
+    """Raised if a value is needed that nothing gives. The text is its name."""
+
+
+def node_descriptor(
+    node: GivenNode, values: Mapping[str, np.ndarray], feature_level: str
+) -> tuple[OperatorDesc, list[np.ndarray]]:
+    """Returns the descriptor of a node whose inputs have these values, and the values of its tensors.
+
+    Raises InputError, which says why, if the node has no valid descriptor, UnknownValue if a value is not known.
+    """
+    unknown = next((name for name in node.proto.input if name and name not in values), None)
+    if unknown:
+        raise UnknownValue(unknown)
+    if node.reason:
+        raise InputError(node.reason)
+    arrays = [values[name] for name in node.inputs]
+    further = {name: values[value] for name, value in node.constants.items()}
+    return descriptor(node, arrays, further, feature_level=feature_level), arrays
 
 
 def _variant(node: GivenNode, constants: Collection[str]) -> str:
@@ -164,37 +203,61 @@ def _elements(desc: TensorDesc, memory: Tensor) -> Tensor:
 # --- data that opmap makes ---
 
 
-def _generated(given: GivenModel, cpu: CpuValues, feature_level: str) -> DataSet:
+_SMALL = ((2, 3, 4, 5, 6, 7), (1,), (2,), (4,), (8,), (16,), (32,), (64,))
+"""The sizes that opmap tries for symbolic dimensions, one after the other, until the model runs."""
+
+
+def _generated(given: GivenModel, cpu: CpuValues, feature_level: str, dimensions: Mapping[str, int]) -> DataSet:
     """Returns inputs for a model without test data: elements that reveal their addresses, and indices that are in range.
 
     The indices are 0 at first. Their limits then follow from the values that reach the nodes.
     """
-    data = _plain_data(given, find_nodes(given))
-    if data.unusable:
-        return data
-    resolved = _resolved(given, data, cpu, feature_level)
-    if resolved.given is not given:  # the nodes in its branches are known now
-        data = _plain_data(given, [entry.node for entry in resolved.cases])
+    free = [name for name in symbolic_dimensions(given) if name not in dimensions]
+    for sizes in _SMALL if free else ((),):
+        chosen = {name: sizes[at % len(sizes)] for at, name in enumerate(free)}
+        data = _plain_data(given, [*find_nodes(given), *_inner_nodes(given)], {**dimensions, **chosen})
+        if data.unusable:
+            return data
         resolved = _resolved(given, data, cpu, feature_level)
+        if resolved.computed or all(entry.case for entry in resolved.cases):
+            break
+    note = ", ".join(f"{name} = {size}" for name, size in chosen.items())
     feeds = dict(data.inputs)
-    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case and entry.case.desc.index_bounds]
+    with_cases = [(e.node, e.case) for e in resolved.all_cases if e.case and e.case.desc.index_bounds]
     for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
         filled = fill(case.desc, node.label, "mix", "addr")
         for number, name in enumerate(case.desc.inputs):
             source = node.inputs[number]
-            if name in case.desc.index_tensors() and source in feeds:
+            if name in case.desc.index_tensors() and source in feeds and feeds[source].size == len(filled[name].bits):
                 zeros = feeds[source]
                 feeds[source] = np.array(filled[name].values, zeros.dtype).reshape(zeros.shape)
-    return DataSet(None, feeds)
+    return DataSet(None, feeds, note=note and f"{note}, chosen by opmap; --dim changes it")
 
 
-def _plain_data(given: GivenModel, nodes: Sequence[GivenNode]) -> DataSet:
+def symbolic_dimensions(given: GivenModel) -> list[str]:
+    """Returns the names of the symbolic dimensions of a model's inputs. A size that is not stated has the name INPUT.NUMBER."""
+    return list(dict.fromkeys(name for value in given.required for name in _sizes(value) if isinstance(name, str)))
+
+
+def _sizes(value: onnx.ValueInfoProto) -> list[int | str]:
+    """Returns the sizes of an input: numbers, and names of symbolic dimensions."""
+    dims = enumerate(value.type.tensor_type.shape.dim)
+    return [d.dim_value if d.HasField("dim_value") else d.dim_param or f"{value.name}.{at}" for at, d in dims]
+
+
+def _inner_nodes(given: GivenModel) -> list[GivenNode]:
+    """Returns the nodes of our operators in branches and bodies."""
+    inner = [(node, "") for outer in given.model.graph.node for node in nodes_of(*subgraphs(outer))]
+    return left_out(replace(given, left_out=inner))
+
+
+def _plain_data(given: GivenModel, nodes: Sequence[GivenNode], dimensions: Mapping[str, int]) -> DataSet:
     """Returns inputs whose elements are unique where a node moves them, and whose indices are 0."""
-    indices = {node.inputs[i] for node in nodes if not node.reason for i in _index_inputs(node)}
+    indices = {node.inputs[i] for node in nodes for i in _index_inputs(node) if i < len(node.inputs)}
     moved = {name for node in nodes for name in node.inputs} - indices
     counts = {value for node in nodes for name, value in node.constants.items() if name in _COUNTS}
     try:
-        arrays = {value.name: _filled(value, value.name in moved) for value in given.required}
+        arrays = {value.name: _filled(value, value.name in moved, dimensions) for value in given.required}
         return DataSet(None, {name: array + 1 if name in counts else array for name, array in arrays.items()})
     except InputError as error:
         return DataSet(None, unusable=f"there is no test data, and input {error.message}")
@@ -207,18 +270,20 @@ def _index_inputs(node: GivenNode) -> list[int]:
     return [number for number, name in enumerate(fields) if name in descriptor_type.index_tensors()]
 
 
-def _filled(value: onnx.ValueInfoProto, moved: bool) -> np.ndarray:
+def _filled(value: onnx.ValueInfoProto, moved: bool, dimensions: Mapping[str, int]) -> np.ndarray:
     """Returns an array for a graph input: unique elements if it is moved or holds floats, else zeros.
 
-    Zeros may be sizes or indices. Raises InputError if the input has no type that opmap feeds, or no fixed sizes.
+    Zeros may be sizes or indices. Raises InputError if the input has no type that opmap feeds, or no known rank.
     """
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or tensor.elem_type not in FED_TYPES:
         kind = type_name(tensor.elem_type) if value.type.HasField("tensor_type") else "no tensor"
         raise InputError(f"{value.name} is {kind}, for which opmap makes none")
-    sizes = tuple(d.dim_value for d in tensor.shape.dim)
-    if not tensor.HasField("shape") or min(sizes, default=1) < 1:
-        raise InputError(f"{value.name} has no fixed sizes")
+    if not tensor.HasField("shape"):
+        raise InputError(f"{value.name} has no stated number of dimensions; --inputs gives it")
+    sizes = tuple(size if isinstance(size, int) else dimensions[size] for size in _sizes(value))
+    if min(sizes, default=0) < 0:
+        raise InputError(f"{value.name} has a size below 0")
     if prod(sizes) > MAX_ELEMENTS or len(sizes) > MAX_DIMENSIONS:
         limit = f"{MAX_ELEMENTS} elements" if len(sizes) <= MAX_DIMENSIONS else f"{MAX_DIMENSIONS} dimensions"
         raise InputError(f"{value.name} has more than {limit}")

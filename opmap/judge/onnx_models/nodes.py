@@ -16,7 +16,7 @@ from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted
 from ...tensors import DataType, Tensor
-from .reading import GivenModel, nodes_of, subgraphs
+from .reading import GivenModel, subgraphs
 
 OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_type in operator.onnx_operators}
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
@@ -51,8 +51,6 @@ _COPYING = frozenset(
         "SequenceAt",
     ]
 )
-_UNSEEN = "where its values cannot be seen"
-
 _EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
 
 
@@ -60,13 +58,14 @@ _EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.Te
 class GivenNode:
     """A node of one of our operators.
 
-    `label` is its name, or its first output's if it has no name of its own. `reason` says why it cannot be judged. `inputs` are
-    the tensors, `constants` the further inputs by their ONNX names.
+    `label` is its name, or its first output's if it has no name of its own. `reason` says why it has no descriptor. `inputs` are
+    the tensors, `constants` the further inputs by their ONNX names. `proto` is the node itself.
     """
 
     label: str
     operator: str
     op_type: str
+    proto: onnx.NodeProto
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     attributes: Mapping[str, Any] | None = None
@@ -75,21 +74,8 @@ class GivenNode:
 
 
 def find_nodes(given: GivenModel) -> list[GivenNode]:
-    """Returns the nodes of our operators: those of the main graph, then those in subgraphs.
-
-    Raises InputError if there are none, or too many.
-    """
-    graph, visible_names = given.model.graph, seen_values(given)
-    nodes = [_node(node, _problem(node, visible_names)) for node in graph.node if is_ours(node)]
-    for node in graph.node:
-        reason = f"it is inside a subgraph of the {node.op_type}, {_UNSEEN}"
-        nodes += (_node(inner, reason) for inner in nodes_of(*subgraphs(node)) if is_ours(inner))
-    for node, where in given.left_out:
-        if is_ours(node):
-            nodes.append(_node(node, f"it is inside {where}, which this data does not take"))
-    if not nodes:
-        types = list(dict.fromkeys(node.op_type for node in graph.node))
-        raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
+    """Returns the nodes of our operators in the main graph. Raises InputError if there are too many."""
+    nodes = [_node(node, _problem(node)) for node in given.model.graph.node if is_ours(node)]
     if len(nodes) > MAX_COMMANDS:
         raise InputError(f"must have at most {MAX_COMMANDS} nodes that are judged, got {len(nodes)}")
     count = Counter(node.label for node in nodes)
@@ -105,13 +91,19 @@ def is_ours(node: onnx.NodeProto) -> bool:
     return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
 
 
+def left_out(given: GivenModel) -> list[GivenNode]:
+    """Returns the nodes of our operators that do not run with this data: those of branches and bodies that are not taken."""
+    reasons = [(node, f"it is inside {where}, which this data does not take") for node, where in given.left_out]
+    return [_node(node, reason) for node, reason in reasons if is_ours(node)]
+
+
 def seen_values(given: GivenModel) -> set[str]:
     """Returns the values that can be outputs of the model as it is run: those of its main graph."""
     return {name for node in given.as_run.model.graph.node for name in node.output}
 
 
-def _problem(node: onnx.NodeProto, visible_names: set[str]) -> str | None:
-    """Returns why a node of the main graph cannot be judged, or None."""
+def _problem(node: onnx.NodeProto) -> str | None:
+    """Returns why a node has no descriptor, or None."""
     operator = OPERATORS[OPERATOR_NODES[node.op_type]]
     spec, further = operator.descriptor.spec(), operator.constant_inputs
     tensors, _ = _inputs(node)
@@ -127,8 +119,6 @@ def _problem(node: onnx.NodeProto, visible_names: set[str]) -> str | None:
         return f"{node.op_type} must have {wanted}, got {len(node.input)} and {len(node.output)}"
     if wrong:
         return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
-    if not visible_names.issuperset(node.output):
-        return f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     return None
 
 
@@ -165,15 +155,13 @@ def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
 def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
-    if reason:
-        return GivenNode(label, operator, node.op_type, reason=reason)
     attributes: dict[str, Any] = {
         a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)
     }
     operator_of_node = OPERATORS[OPERATOR_NODES[node.op_type]]
     attributes |= {a.name: value for a in node.attribute if (value := _expressed(operator_of_node, a))}
     tensors, constants = _inputs(node)
-    return GivenNode(label, operator, node.op_type, tensors, list(node.output), attributes, constants=constants)
+    return GivenNode(label, operator, node.op_type, node, tensors, list(node.output), attributes, reason, constants)
 
 
 # --- descriptors ---
@@ -286,6 +274,17 @@ def constant_values(given: GivenModel) -> set[str]:
         if constant.issuperset(node.input) and not subgraphs(node):
             constant |= set(node.output)
     return constant
+
+
+def sizes_of_tensors(given: GivenModel) -> set[str]:
+    """Returns the values of the main graph that follow from the sizes of tensors, and from constants, alone."""
+    found, constant = set[str](), constant_values(given)
+    for node in given.model.graph.node:
+        if node.op_type in ("Shape", "Size") or (
+            found.intersection(node.input) and (found | constant).issuperset(node.input)
+        ):
+            found.update(node.output)
+    return found
 
 
 def behind(given: GivenModel, node: GivenNode) -> list[str]:

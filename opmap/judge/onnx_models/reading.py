@@ -44,7 +44,7 @@ class DataSet:
     """The test data of one run: arrays by the names of the model's inputs and outputs.
 
     `name` is the folder's name, None if opmap made the data. `output_files` gives the file of each output. `unusable` says
-    why the model cannot be run with it.
+    why the model cannot be run with it, `note` what opmap chose.
     """
 
     name: str | None
@@ -52,6 +52,7 @@ class DataSet:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     output_files: Mapping[str, str] = field(default_factory=dict)
     unusable: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,7 @@ def read_model_file(target: str) -> GivenModel:
     files = _external_files(model, folder)
     if model.functions:
         model = _inlined(model)
+        content = model.SerializeToString()
     data_sets = _numbered(folder, r"test_data_set_(\d+)") if with_data else {}
     return GivenModel(
         file=target, folder=folder, model=model, content=content, files=files, data_sets=list(data_sets.values())
