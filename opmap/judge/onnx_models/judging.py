@@ -12,7 +12,7 @@ import numpy as np
 from ...cases.case import Case
 from ...engines.protocol import ASSERTED, COPIES, Placement
 from ...engines.steps import Evidence, Setup
-from ...engines.worker import WorkerProvider
+from ...engines.worker import WorkerLost, WorkerProvider
 from ...errors import ProviderError
 from ...limits import MAX_EXPOSED_BYTES
 from ...vocabulary import Fate, Stage, Verdict
@@ -24,7 +24,7 @@ from .node_cases import NodeCase, ResolvedModel, node_cases
 from .node_judge import NodeJudge, NodeRun, equal
 from .nodes import constant_values, seen_values, sizes_of_tensors
 from .reading import DataSet, GivenModel
-from .values import CpuValues, run_model, with_names
+from .values import CpuValues, node_model, run_model, with_names
 
 UNFOLDED = ["ConstantFolding"]
 """The optimizer without which a second session runs the nodes that ONNX Runtime computes at load, on the CPU EP."""
@@ -108,6 +108,12 @@ class _ModelJudge:
     def _node_judge(self) -> NodeJudge:
         return NodeJudge(self.judge, self.resolved, self.cpu)
 
+    @cached_property
+    def _computed_names(self) -> set[str]:
+        return {
+            name for node in self.resolved.given.model.graph.node if node.op_type != "Constant" for name in node.output
+        }
+
     def _of_model(self, entries: Sequence[NodeCase]) -> Iterator[Judged]:
         """Runs the model itself, and again with further outputs for the nodes whose values are inside it."""
         own = self._run(self.as_run)
@@ -116,12 +122,13 @@ class _ModelJudge:
             yield from (((), self._not_run(entry, "the model did not run")) for entry in entries)
             return
         seen, exact = seen_values(self.resolved.given), self.resolved.exact
-        known = exact & self._node_judge.values.keys()
+        given = {name for entry in entries for name in entry.node.proto.input} - self._computed_names
         outside: list[NodeCase] = []
         inside: list[NodeCase] = []
         apart: list[NodeCase] = []
         folded: list[NodeCase] = []
         fates: dict[str, Fate | None] = {}
+        judged: dict[str, Judged] = {}
         for entry in entries:
             inputs, outputs = ({*names} - {""} for names in (entry.node.proto.input, entry.node.outputs))
             fates[entry.node.outputs[0]] = fate = self._fate(entry, own)
@@ -129,22 +136,23 @@ class _ModelJudge:
                 apart.append(entry)
             elif fate is Fate.FOLDED:
                 folded.append(entry)
-            elif outputs <= own.outputs.keys() and inputs <= known:
+            elif outputs <= own.outputs.keys() and inputs <= given:
                 outside.append(entry)
             else:
                 inside.append(entry)
         for group, model, setup, text in (
-            (outside, None, Setup(), ""),
-            (inside, self.as_run, Setup(), "output: {} is not an output of the model; a second run has it as one"),
+            (outside, None, _USUAL, ""),
+            (inside, self.as_run, _USUAL, "output: {} is not an output of the model; a second run has it as one"),
             (
                 folded,
                 self.as_run,
                 Setup(disabled_optimizers=UNFOLDED),
                 "optimizer: ConstantFolding is off in a second run",
             ),
-            (apart, self.named, Setup(), "judged apart: in a model with the taken branch in place of its If"),
+            (apart, self.named, _USUAL, "judged apart: in a model with the taken branch in place of its If"),
         ):
-            yield from self._of_group(group, own, model, setup, text, fates)
+            judged.update(self._of_group(group, own, model, setup, text, fates))
+        yield from (judged[entry.node.outputs[0]] for entry in entries)
         if self.changed:
             names = ", ".join(dict.fromkeys(self.changed))
             message = f"the answer changes when inner values are outputs: {names}"
@@ -158,19 +166,23 @@ class _ModelJudge:
         setup: Setup,
         text: str,
         fates: Mapping[str, Fate | None],
-    ) -> Iterator[Judged]:
-        """Judges nodes whose values one more run shows; several runs if these are many bytes."""
-        for part, names in self._parts(entries, model):
+        least: bool = False,
+    ) -> Iterator[tuple[str, Judged]]:
+        """Judges nodes whose values one more run shows; several runs if these are many bytes. Gives each node's first output too."""
+        for part, names in self._parts(entries, model, least):
             run = own if model is None else self._run(model, names, setup)
             if run.error:
-                message = f"with {len(names)} inner values as outputs: {run.error}"
-                yield self._record_of_all(**{**error_fields(run.error), "message": message})
-                yield from (
-                    ((), self._not_run(entry, "the model did not run with its inner values as outputs"))
-                    for entry in part
-                )
+                # The model itself ran. One session may not bear all the outputs, or not without ConstantFolding.
+                single = len(part) > 1 and not isinstance(run.error, WorkerLost)
+                if single or setup is not _USUAL or not least:
+                    least = not single and setup is _USUAL
+                    for group in [[entry] for entry in part] if single else [part]:
+                        yield from self._of_group(group, own, model, setup if single else _USUAL, text, fates, least)
+                else:
+                    for entry in part:
+                        yield entry.node.outputs[0], self._alone(entry, run.error, fates[entry.node.outputs[0]])
                 continue
-            if model is self.as_run and not setup.disabled_optimizers:
+            if model is self.as_run and setup is _USUAL:
                 self.changed += [
                     name for name in own.outputs if not self._like(name, own.outputs[name], run.outputs[name])
                 ]
@@ -180,23 +192,36 @@ class _ModelJudge:
                 texts += [f"judged apart: in a model of the first iteration of {self.where}"] if self.where else []
                 fate = fates[entry.node.outputs[0]]
                 fate = self._fate(entry, run) if model is self.named is not self.as_run else fate
-                yield self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
+                record = self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
+                yield entry.node.outputs[0], record
+
+    def _alone(self, entry: NodeCase, error: ProviderError, fate: Fate | None) -> Judged:
+        """Judges a node in a model of its own, because no session of the model shows its values."""
+        node, values = entry.node, self._node_judge.values
+        reason = f"the model does not run with its inner values as outputs: {error}"
+        if not values.keys() >= {*node.proto.input} - {""}:
+            return (), self._not_run(entry, reason)
+        model = node_model(self.resolved.given, node.proto, values)
+        run = self._run(model, feeds={value.name: values[value.name] for value in model.model.graph.input})
+        if run.error:
+            return (), self._not_run(entry, f"{reason}; alone: {run.error}")
+        texts = [f"judged apart: in a model of this node alone, because {reason}"]
+        return self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
 
     def _parts(
-        self, entries: Sequence[NodeCase], model: GivenModel | None
+        self, entries: Sequence[NodeCase], model: GivenModel | None, least: bool
     ) -> Iterator[tuple[list[NodeCase], list[str]]]:
-        """Gives nodes, and the values of theirs that become outputs, within a limit of bytes."""
-        computed, known = (
-            self.resolved.computed,
-            {name for node in (model or self.as_run).model.graph.node for name in node.output},
-        )
+        """Gives nodes, and the values of theirs that become outputs, within a limit of bytes.
+
+        With `least`, inputs that have the same bits on every provider do not become outputs.
+        """
+        seen, computed = seen_values(replace(model or self.as_run, own=None)), self.resolved.computed
         part: list[NodeCase] = []
         names: dict[str, int] = {}
         for entry in entries:
+            inputs = set(entry.node.proto.input) - (self.resolved.exact & computed.keys() if least else set())
             own = {
-                n: computed[n].nbytes if n in computed else 0
-                for n in (*entry.node.proto.input, *entry.node.outputs)
-                if n in known
+                name: computed[name].nbytes if name in computed else 0 for name in seen & {*inputs, *entry.node.outputs}
             }
             if part and sum((names | own).values()) > MAX_EXPOSED_BYTES:
                 yield part, sorted(names)
@@ -206,13 +231,20 @@ class _ModelJudge:
         if part:
             yield part, sorted(names)
 
-    def _run(self, model: GivenModel, more: Sequence[str] = (), setup: Setup = _USUAL) -> _ModelRun:
+    def _run(
+        self,
+        model: GivenModel,
+        more: Sequence[str] = (),
+        setup: Setup = _USUAL,
+        feeds: Mapping[str, np.ndarray] | None = None,
+    ) -> _ModelRun:
         inside = not isinstance(self.provider.runner, WorkerProvider)
         if self.resolved.lost and inside:  # it must not run in this process
             return _ModelRun(error=self.resolved.lost)
         setup = msgspec.structs.replace(setup, cpu_nodes=True, from_file=bool(model.files))
+        feeds = self.resolved.data.inputs if feeds is None else feeds
         try:
-            return _ModelRun(*run_model(self.provider.performer, model, self.resolved.data.inputs, more, setup))
+            return _ModelRun(*run_model(self.provider.performer, model, feeds, more, setup))
         except ProviderError as error:
             return _ModelRun(error=error)
 
@@ -255,10 +287,11 @@ class _ModelJudge:
         where = places(placement, self._name(node.outputs[0]), node.op_type)
         if self.provider.name in where and len({*where}) == 1:
             return Fate.RAN
+        sizes = sizes_of_tensors(self.resolved.given)
         if where:
-            sizes = sizes_of_tensors(self.resolved.given)
             return Fate.CPU if sizes.issuperset(node.outputs) else Fate.FALLBACK
-        return Fate.FOLDED if constant_values(self.resolved.given).issuperset(node.outputs) else Fate.OPTIMIZED_AWAY
+        constant = constant_values(self.resolved.given) | sizes
+        return Fate.FOLDED if constant.issuperset(node.outputs) else Fate.OPTIMIZED_AWAY
 
     def _name(self, output: str) -> str:
         return next(
@@ -268,8 +301,9 @@ class _ModelJudge:
     def _node_run(self, entry: NodeCase, run: _ModelRun, fate: Fate | None, texts: Sequence[str]) -> NodeRun:
         placement = run.placement
         if placement and placement.source != ASSERTED:
-            where = places(placement, self._name(entry.node.outputs[0]), entry.node.op_type)
-            placement = Placement(placement.source, tuple((entry.node.op_type, provider) for provider in where))
+            name, op_type = self._name(entry.node.outputs[0]), entry.node.op_type
+            where = places(placement, name, op_type) or places(Placement("", placement.nodes), "", op_type)
+            placement = Placement(placement.source, tuple((op_type, provider) for provider in where))
         return NodeRun(run.outputs, PlacementRecord.of(placement, self.provider.name, COPIES), fate, texts)
 
 

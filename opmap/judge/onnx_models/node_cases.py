@@ -75,7 +75,7 @@ class ResolvedModel:
     @cached_property
     def exact(self) -> set[str]:
         """The values of the main graph that have the same bits on every provider."""
-        return exact_values(self.given)
+        return exact_values(self.given, {name for name, array in self.computed.items() if array.dtype.kind in "iub"})
 
     @property
     def all_cases(self) -> list[NodeCase]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -51,7 +51,11 @@ _COPYING = frozenset(
         "SequenceAt",
     ]
 )
-_EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+_ARITHMETIC = frozenset({"Abs", "Add", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Sub", "Sum"})
+"""Operators that are exact for whole numbers."""
+
+_WHOLE = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+"""The types whose values are whole numbers on every provider, those that a Cast makes too."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,8 @@ def left_out(given: GivenModel) -> list[GivenNode]:
 
 
 def seen_values(given: GivenModel) -> set[str]:
-    """Returns the values that can be outputs of the model as it is run: those of its main graph."""
-    return {name for node in given.as_run.model.graph.node for name in node.output}
+    """Returns the values that can be outputs of a model as it is run: those that nodes of its main graph compute."""
+    return {name for node in given.as_run.model.graph.node if node.op_type != "Constant" for name in node.output}
 
 
 def _problem(node: onnx.NodeProto) -> str | None:
@@ -246,23 +250,29 @@ def _data_type(array: np.ndarray) -> DataType:
 # --- what stands between ---
 
 
-def exact_values(given: GivenModel) -> set[str]:
+def exact_values(given: GivenModel, integers: Collection[str] = ()) -> set[str]:
     """Returns the values of the main graph that have the same bits on every provider.
 
-    These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers.
+    These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers. `integers`
+    are the values that are known to be whole numbers.
     """
     graph = given.model.graph
     exact = {value.name for value in graph.input} | given.initializers.keys() | {""}
+    whole = {value.name for value in graph.input if value.type.tensor_type.elem_type in _WHOLE} | {""}
+    whole |= {name for name, tensor in given.initializers.items() if tensor.data_type in _WHOLE} | set(integers)
     for node in graph.node:
-        if _is_exact(node) and exact.issuperset(node.input):
+        arithmetic = node.op_type in _ARITHMETIC and whole.issuperset(node.input)
+        if (arithmetic or _is_exact(node)) and exact.issuperset(node.input):
             exact.update(node.output)
+        if arithmetic or node.op_type in ("Shape", "Size"):
+            whole.update(node.output)
     return exact
 
 
 def _is_exact(node: onnx.NodeProto) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
-    casts = node.op_type == "Cast" and any(a.name == "to" and a.i in _EXACT_CASTS for a in node.attribute)
+    casts = node.op_type == "Cast" and any(a.name == "to" and a.i in _WHOLE for a in node.attribute)
     return casts or node.op_type in _COPYING or is_ours(node)
 
 
