@@ -43,8 +43,8 @@ def typed(
 ) -> dict[str, Any]:
     """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no sign and no payload.
 
-    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing, the
-    scalar stays as it is. A FLOAT that the output's new data type does not hold becomes 1.
+    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing, or is of
+    a type that scalars do not have, the scalar stays as it is. A FLOAT that the output's new data type does not hold becomes 1.
     """
     numbers, names = dict(numbers), environment(spec, tensors, numbers)
     for scalar, field in spec.scalars.items():
@@ -56,6 +56,8 @@ def typed(
         try:
             name = str(evaluate(spec.implied[field], names))
         except PseudocodeError:
+            continue
+        if name not in spec.field(field).names:  # a rule refuses such a tensor
             continue
         numbers[field], data_type = spec.field(field).number(name), DataType[name]
         own_type = before[scalar] if before else data_type

@@ -1,5 +1,6 @@
 """Random descriptors and cases are valid and varied, and a seed always gives the same."""
 
+import dataclasses
 import re
 from collections import Counter
 
@@ -109,6 +110,13 @@ class TestBrokenDescriptors:
         assert rule == violations[0].rule
         assert {v.rule for v in violations} <= RULES
         assert all(v.wanted and v.got and re.match(r"\w+", v.subject)[0] in desc.members() for v in violations)
+
+    def test_a_type_that_scalars_do_not_have(self):
+        """A tensor of BOOL that gives the type of a scalar leaves the scalar as it is, and breaks a rule."""
+        desc = next(desc for desc in random_descriptors(300, seed=3) if desc.operator == "PADDING1")
+        broken = desc.with_tensors({"InputTensor": dataclasses.replace(desc.input_tensor, data_type=DataType.BOOL)})
+        assert desc.padding_value == broken.padding_value
+        assert broken.violations()
 
 
 class TestSeeds:
