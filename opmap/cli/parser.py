@@ -258,7 +258,17 @@ COMMANDS: dict[str, Command] = {
     "check": Command(
         help="Judge the dispatches of DxDispatch JSON files, and the nodes of ONNX models.",
         example="opmap check dispatch.json --provider cpu",
-        options={"files": Option(None, f"a DxDispatch JSON file, {_MODEL}", metavar="FILE", nargs="+")},
+        options={
+            "files": Option(
+                None, f"a DxDispatch JSON file, {_MODEL}, or a folder of model folders", metavar="PATH", nargs="+"
+            ),
+            "dim": Option(
+                (),
+                "the size of a symbolic dimension of the inputs that opmap makes",
+                metavar="NAME=SIZE",
+            ),
+            "inputs": Option(None, "the model's inputs, by name, in place of its test data", path, "FILE.npz"),
+        },
     ),
     "map": Command(
         help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",

@@ -103,9 +103,9 @@ def print_failures(console: Console, records: Iterable[Record], *, limit: int = 
         console.print(f"... and {len(failures) - limit} more")
 
 
-def line(record: Record) -> Text:
-    """Returns a record in one line. Control characters in names and messages are escaped."""
-    names = ": ".join(str(part) for part in (record.file, record.case, record.path) if part)
+def line(record: Record, case: str | None = None) -> Text:
+    """Returns a record in one line. Control characters in names and messages are escaped. `case` takes the place of its case."""
+    names = ": ".join(str(part) for part in (record.file, case or record.case, record.path) if part)
     stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
     message = f": {record.message}" if record.message else ""
     return Text.assemble((str(record.verdict), style(record.verdict)), printable(f"{stage}  {names}{message}"))

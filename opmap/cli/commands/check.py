@@ -2,99 +2,223 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 
-from ...errors import InputError
+from ...errors import InputError, describe, names, shown
 from ...evidence.tables import line
-from ...evidence.terminal import console, print_error, stdout_for_json, write_json
+from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
+    ITSELF,
     CpuValues,
+    DataSet,
     GivenModel,
+    find_targets,
     is_model,
     judge_model,
     node_cases,
+    others,
+    read_inputs,
     read_model_file,
+    symbolic_dimensions,
 )
 from ...judge.record import Record, encode
 from ...mapping.dxdispatch import Dispatch, read
 from ...session import Session
 from ...session.options import SessionOptions
-from ...vocabulary import Stage, Verdict
+from ...vocabulary import JudgedBy, Stage, Verdict
 
 _MOST_LINES = 10
 """How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
+
+_MOST_NAMES = 5
+"""How many nodes with the same result a line names."""
+
+_QUIET = 2.0
+"""The seconds before progress is shown."""
 
 
 def run(options: Namespace) -> int:
     """Judges every dispatch or node of every file, and prints each result.
 
-    Returns 2 if a file or descriptor is bad, else 1 if a result is wrong, else 0.
+    Returns 2 if a file or descriptor is bad, else 1 if a result is wrong or nothing was judged, else 0.
     """
+    dimensions = _dimensions(options.dim)
+    targets, other_files = find_targets(options.files)
+    if options.inputs and len(targets) != 1:
+        raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
     session = Session(SessionOptions.read(vars(options)), brief=False)
     bad = False
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
-            for file in options.files:
-                bad |= _print_file(file, _judged(session, file, cpu), quiet=options.json)
+            for file in targets:
+                bad |= _File(session, file, cpu, dimensions, options.inputs, quiet=options.json).judge()
     except KeyboardInterrupt:
         session.results.interrupted = True
+    records = session.results.records
     if options.json:
-        write_json(encode(session.results.records))
+        write_json(encode(records))
+    elif other_files:
+        print_line(f"{other_files} other files in these folders are no models")
     if session.results.interrupted:
         raise KeyboardInterrupt
-    return 2 if bad else session.exit_code
+    if bad:
+        return 2
+    if all(record.verdict in (Verdict.NOT_RUN, Verdict.UNSUPPORTED) for record in records):
+        help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
+        print_error(f"nothing was judged: {help}")
+        return 1
+    return session.exit_code
 
 
-def _judged(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
-    """Judges the dispatches of a file, or the nodes of a model with each set of its test data, and gives their records.
+def _dimensions(words: Sequence[str]) -> dict[str, int]:
+    """Returns the sizes that --dim gives, by name. Raises InputError."""
+    dimensions: dict[str, int] = {}
+    for word in words:
+        name, _, size = word.rpartition("=")
+        if not name or not size.isascii() or not size.isdigit() or len(size) > 9:
+            raise InputError(f"--dim must be NAME=SIZE with a size of at least 0, got {shown(word)}")
+        if name in dimensions:
+            raise InputError(f"--dim must give each name once, got {shown(name)} twice")
+        dimensions[name] = int(size)
+    return dimensions
 
-    For a file that cannot be read it gives one record with the error.
-    """
-    try:
-        if not is_model(file):
-            for dispatch in read(file):
-                yield session.judge_dispatch(dispatch, file)
+
+class _File:
+    """Judges one file, and prints what was found."""
+
+    def __init__(
+        self,
+        session: Session,
+        file: str,
+        cpu: CpuValues,
+        dimensions: Mapping[str, int],
+        inputs: str | None,
+        *,
+        quiet: bool,
+    ):
+        self.session, self.file, self.cpu, self.dimensions, self.inputs = session, file, cpu, dimensions, inputs
+        self.quiet, self.other_nodes, self.notes = quiet, 0, list[str]()
+
+    def judge(self) -> bool:
+        """Judges the file, and prints a line for each result, with `quiet` only for bad input. Returns whether the input is bad."""
+        records: list[Record] = []
+        with _late_progress(self.file) as advance:
+            for record in self._judged():
+                records.append(record)
+                advance()
+        bad = [record for record in records if record.stage in (Stage.READ, Stage.VALIDATE)]
+        for record in bad[:_MOST_LINES]:
+            print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
+        if len(bad) > _MOST_LINES:
+            print_error(f"{self.file}: ... and {len(bad) - _MOST_LINES} more")
+        if not self.quiet:
+            self._print([record for record in records if record not in bad])
+        if not self.quiet and not bad and is_model(self.file):
+            self._print_summary(records)
+        return bool(bad)
+
+    def _print(self, records: Sequence[Record]) -> None:
+        """Prints what opmap chose, and one line for each result; equal ones share a line."""
+        for note in dict.fromkeys(self.notes):
+            print_line(f"{self.file}: {note}")
+        for _, group in groupby(records, lambda record: (record.verdict, record.stage, record.message)):
+            alike = list(group)
+            case = ", ".join(record.case or "" for record in alike[:_MOST_NAMES])
+            more = f" and {len(alike) - _MOST_NAMES} more" if len(alike) > _MOST_NAMES else ""
+            console().print(line(alike[0], f"{case}{more}"), soft_wrap=True, highlight=False)
+
+    def _print_summary(self, records: Sequence[Record]) -> None:
+        """Prints how many nodes were judged, and by whom."""
+        nodes = [record for record in records if record.operator]
+        counts = Counter(_count_of(record) for record in nodes)
+        judged = ", ".join(f"{count} {what}" for what, count in counts.items()) or "none"
+        others = (
+            f"; {self.other_nodes} node{'s' * (self.other_nodes != 1)} of other operators" if self.other_nodes else ""
+        )
+        print_line(f"{self.file}: {len(nodes)} node{'s' * (len(nodes) != 1)}: {judged}{others}")
+
+    def _judged(self) -> Iterator[Record]:
+        """Judges the dispatches of a file, or the nodes of a model with each set of its test data, and gives their records.
+
+        For a file that cannot be read it gives one record with the error.
+        """
+        session, file = self.session, self.file
+        try:
+            if not is_model(file):
+                if self.dimensions or self.inputs:
+                    raise InputError("must be an ONNX model with --dim or --inputs")
+                for dispatch in read(file):
+                    yield session.judge_dispatch(dispatch, file)
+                return
+            model = read_model_file(file)
+            unknown = [name for name in self.dimensions if name not in (known := symbolic_dimensions(model))]
+            if unknown:
+                raise InputError(f"--dim must be one of {names(known) or 'none'}, got {shown(unknown[0])}")
+            data_sets: Sequence[DataSet | str | None] = model.data_sets or [None]
+            if self.inputs:
+                data_sets = [read_inputs(model, self.inputs)]
+            elif self.dimensions:
+                data_sets = [None]
+            for data_set in data_sets:
+                for record in self._of_data_set(model, data_set):
+                    session.results.add(record)
+                    yield record
+        except InputError as error:
+            yield session.judge_dispatch(Dispatch(error=error), file)
+
+    def _of_data_set(self, model: GivenModel, data_set: DataSet | str | None) -> Iterator[Record]:
+        """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
+        session, judge = self.session, self.session.open()
+        if not isinstance(judge, Judge):
+            for entry in node_cases(model, data_set, self.cpu, feature_level=session.feature_level).all_cases:
+                fields = {"verdict": Verdict.NOT_RUN, "message": str(judge), "file": model.file}
+                yield Record.on(session.provider_name, entry.node.label, entry.node.operator, **fields)
             return
-        model = read_model_file(file)
-        data_sets: Sequence[str | None] = model.data_sets or [None]
-        for data_set in data_sets:
-            for record in _of_data_set(session, model, data_set, cpu):
-                session.results.add(record)
-                yield record
-    except InputError as error:
-        yield session.judge_dispatch(Dispatch(error=error), file)
+        known = session.active_failures
+        try:
+            judged = judge_model(judge, model, data_set, self.cpu, dimensions=self.dimensions, notes=self.notes)
+            for cases, record in judged:
+                applied = [known.apply(case, record) for case in cases] if known else []
+                explained = (one for one in applied if one.verdict is Verdict.KNOWN_FAILURE)
+                yield next(explained, applied[0] if len(applied) == 1 else record)
+        except (InputError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            message = f"{ITSELF}: {describe(error)}"
+            fields = {"verdict": Verdict.ERROR, "stage": Stage.DERIVE, "message": message, "file": model.file}
+            yield Record.on(judge.provider, "model", None, **fields)
+        self.other_nodes = others(model)
 
 
-def _of_data_set(session: Session, model: GivenModel, data_set: str | None, cpu: CpuValues) -> Iterator[Record]:
-    """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
-    judge = session.open()
-    if not isinstance(judge, Judge):
-        for entry in node_cases(model, data_set, cpu, feature_level=session.feature_level).all_cases:
-            fields = {"verdict": Verdict.NOT_RUN, "message": str(judge), "file": model.file}
-            yield Record.on(session.provider_name, entry.node.label, entry.node.operator, **fields)
-        return
-    known = session.active_failures
-    for cases, record in judge_model(judge, model, data_set, cpu):
-        applied = [known.apply(case, record) for case in cases] if known else []
-        explained = (one for one in applied if one.verdict is Verdict.KNOWN_FAILURE)
-        yield next(explained, applied[0] if len(applied) == 1 else record)
+def _count_of(record: Record) -> str:
+    """Returns under which words a node is counted."""
+    if record.judge in (JudgedBy.ONNX, JudgedBy.FILE) and record.verdict is Verdict.PASS:
+        return f"judged by {'ONNX' if record.judge is JudgedBy.ONNX else 'the file'}"
+    return str(record.verdict)
 
 
-def _print_file(file: str, records: Iterable[Record], *, quiet: bool) -> bool:
-    """Prints a line for each record of a file, with `quiet` only for bad input.
+class _late_progress:
+    """Shows progress on stderr, once a file has taken some seconds."""
 
-    Returns whether the input is bad.
-    """
-    bad = 0
-    for record in records:
-        if record.stage in (Stage.READ, Stage.VALIDATE):
-            bad += 1
-            if bad <= _MOST_LINES:
-                print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
-        elif not quiet:
-            console().print(line(record), soft_wrap=True, highlight=False)
-    if bad > _MOST_LINES:
-        print_error(f"{file}: ... and {bad - _MOST_LINES} more")
-    return bool(bad)
+    def __init__(self, file: str):
+        self._file, self._due = file, time.monotonic() + _QUIET
+        self._shown = progress(None, file)
+        self._advance: Callable[[], None] | None = None
+
+    def __enter__(self) -> Callable[[], None]:
+        return self._step
+
+    def _step(self) -> None:
+        if self._advance is None and time.monotonic() >= self._due:
+            self._advance = self._shown.__enter__()
+        if self._advance:
+            self._advance()
+
+    def __exit__(self, *error: object) -> None:
+        if self._advance:
+            self._shown.__exit__(None, None, None)

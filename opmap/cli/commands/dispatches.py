@@ -52,8 +52,8 @@ def model_cases(target: str, *, name: str | None = None, feature_level: str | No
         model = read_model_file(target)
         level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
         with CpuValues() as cpu:
-            entries = node_cases(model, data_set, cpu, feature_level=level).all_cases
-        entries = _named(entries, name, lambda entry: entry.node.label)
+            all_cases = node_cases(model, data_set, cpu, feature_level=level).all_cases
+        entries = _named(all_cases, name, lambda entry: entry.node.label)
         cases = [entry.case for entry in entries if entry.case]
         if not cases:
             raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)

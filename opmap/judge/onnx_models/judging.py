@@ -13,7 +13,7 @@ from ...cases.case import Case
 from ...engines.protocol import ASSERTED, COPIES, Placement
 from ...engines.steps import Evidence, Setup
 from ...engines.worker import WorkerLost, WorkerProvider
-from ...errors import ProviderError
+from ...errors import ProviderError, describe
 from ...limits import MAX_EXPOSED_BYTES
 from ...vocabulary import Fate, Stage, Verdict
 from ..decide import decide_error, error_fields
@@ -29,6 +29,8 @@ from .values import CpuValues, node_model, run_model, with_names
 UNFOLDED = ["ConstantFolding"]
 """The optimizer without which a second session runs the nodes that ONNX Runtime computes at load, on the CPU EP."""
 
+ITSELF = "opmap itself failed, please report this model"
+
 _USUAL = Setup()
 
 Judged = tuple[Sequence[Case], Record]
@@ -42,13 +44,16 @@ def judge_model(
     cpu: CpuValues,
     *,
     dimensions: Mapping[str, int] | None = None,
+    notes: list[str] | None = None,
 ) -> Iterator[Judged]:
     """Gives the record of each node of our operators, with one set of test data, and records of the model as a whole.
 
-    Raises InputError if the model or its test data cannot be used.
+    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. `notes` gets what opmap chose. Raises InputError if the model or its test data cannot be used.
     """
     resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level, dimensions=dimensions)
     prefix = f"{data_set}/" if isinstance(data_set, str) and len(given.data_sets) > 1 else ""
+    if notes is not None and resolved.data.note:
+        notes.append(resolved.data.note)
     labels: set[str] = set()
     for cases, record in _ModelJudge(judge, resolved, cpu).judged():
         name = record.case or ""
@@ -192,7 +197,7 @@ class _ModelJudge:
                 texts += [f"judged apart: in a model of the first iteration of {self.where}"] if self.where else []
                 fate = fates[entry.node.outputs[0]]
                 fate = self._fate(entry, run) if model is self.named is not self.as_run else fate
-                record = self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
+                record = self._of_node(entry, run, fate, texts)
                 yield entry.node.outputs[0], record
 
     def _alone(self, entry: NodeCase, error: ProviderError, fate: Fate | None) -> Judged:
@@ -206,7 +211,7 @@ class _ModelJudge:
         if run.error:
             return (), self._not_run(entry, f"{reason}; alone: {run.error}")
         texts = [f"judged apart: in a model of this node alone, because {reason}"]
-        return self._node_judge.record(entry, self._node_run(entry, run, fate, texts))
+        return self._of_node(entry, run, fate, texts)
 
     def _parts(
         self, entries: Sequence[NodeCase], model: GivenModel | None, least: bool
@@ -298,13 +303,20 @@ class _ModelJudge:
             (n.name for model in (self.as_run, self.named) for n in model.model.graph.node if output in n.output), ""
         )
 
-    def _node_run(self, entry: NodeCase, run: _ModelRun, fate: Fate | None, texts: Sequence[str]) -> NodeRun:
-        placement = run.placement
+    def _of_node(self, entry: NodeCase, run: _ModelRun, fate: Fate | None, texts: Sequence[str]) -> Judged:
+        """Returns the case and the record of a node. An exception of opmap itself is an error of this node."""
+        placement, op_type = run.placement, entry.node.op_type
         if placement and placement.source != ASSERTED:
-            name, op_type = self._name(entry.node.outputs[0]), entry.node.op_type
-            where = places(placement, name, op_type) or places(Placement("", placement.nodes), "", op_type)
+            where = places(placement, self._name(entry.node.outputs[0]), op_type)
+            where = where or places(Placement("", placement.nodes), "", op_type)
             placement = Placement(placement.source, tuple((op_type, provider) for provider in where))
-        return NodeRun(run.outputs, PlacementRecord.of(placement, self.provider.name, COPIES), fate, texts)
+        placed = PlacementRecord.of(placement, self.provider.name, COPIES)
+        try:
+            return self._node_judge.record(entry, NodeRun(run.outputs, placed, fate, texts))
+        except Exception as error:
+            fields = {"verdict": Verdict.ERROR, "stage": Stage.DERIVE, "file": self.resolved.given.file}
+            message = f"{ITSELF}: {describe(error)}"
+            return (), Record.on(self.provider, entry.node.label, entry.node.operator, message=message, **fields)
 
 
 _RANDOM = {

@@ -67,7 +67,7 @@ class NodeJudge:
 
     def record(self, entry: NodeCase, run: NodeRun) -> tuple[Sequence[Case], Record]:
         """Returns the case and the record of a node from a run of its model."""
-        node, arrays = entry.node, self.values | run.outputs
+        node, arrays = entry.node, {**self.values, **run.outputs}
         lacking = next((name for name in node.outputs if name and name not in run.outputs), None)
         try:
             if lacking:

@@ -16,7 +16,7 @@ from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted
 from ...tensors import DataType, Tensor
-from .reading import GivenModel, subgraphs
+from .reading import GivenModel, nodes_of, subgraphs
 
 OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_type in operator.onnx_operators}
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
@@ -93,6 +93,11 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
 def is_ours(node: onnx.NodeProto) -> bool:
     """Returns whether a node is of one of our operators."""
     return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
+
+
+def others(given: GivenModel) -> int:
+    """Returns the number of nodes that are of none of our operators, those in branches and bodies too."""
+    return sum(not is_ours(node) for node in nodes_of(given.model.graph))
 
 
 def left_out(given: GivenModel) -> list[GivenNode]:

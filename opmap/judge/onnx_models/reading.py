@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -16,7 +17,7 @@ import onnx
 import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
-from ...errors import InputError, names, shown
+from ...errors import InputError, describe, names, shown
 from ...files import file_inside, read_bytes
 from ...limits import (
     MAX_DATA_SETS,
@@ -106,6 +107,48 @@ class GivenModel:
         offset = _number(place.get("offset") or 0)
         raw.raw_data = self.files[place["location"]][offset:][: _byte_count(tensor)]
         return _array(raw)
+
+
+def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
+    """Returns files and model folders, those inside other folders too, in name order; and the number of other files in these.
+
+    A link that leads out of its folder is not followed. Raises InputError if a folder has no model.
+    """
+    targets: list[str] = []
+    others = 0
+    for path in paths:
+        if not os.path.isdir(path) or _is_model_folder(Path(path)):
+            targets.append(path)
+            continue
+        root, found = os.path.realpath(path), len(targets)
+        waiting = [Path(path)]
+        while waiting:
+            folder = waiting.pop()
+            if len(folder.parts) - len(Path(path).parts) > MAX_NESTING or len(targets) > MAX_FOLDER_ENTRIES:
+                raise InputError(
+                    f"must have at most {MAX_FOLDER_ENTRIES} models, nested at most {MAX_NESTING} deep", file=path
+                )
+            below: list[Path] = []
+            for entry in map(folder.joinpath, _entries(folder)):
+                inside = not entry.is_symlink() or os.path.realpath(entry).startswith(root + os.sep)
+                if inside and (_is_model_folder(entry) if entry.is_dir() else entry.suffix.lower() == ".onnx"):
+                    targets.append(str(entry))
+                elif inside and entry.is_dir() and not entry.is_symlink():
+                    below.append(entry)
+                else:
+                    others += 1
+            waiting += reversed(below)
+        if len(targets) == found:
+            raise InputError(
+                "must be a model, a DxDispatch file, or a folder with models, got a folder without one", file=path
+            )
+    return targets, others
+
+
+def _is_model_folder(folder: Path) -> bool:
+    """Returns whether a folder is that of one model."""
+    model_names = [name for name in _entries(folder) if name.lower().endswith(".onnx")]
+    return MODEL in model_names or len(model_names) == 1
 
 
 def is_model(target: str) -> bool:
@@ -287,6 +330,43 @@ def read_data_set(given: GivenModel, name: str) -> DataSet:
         files,
         unusable[0] if unusable else None,
     )
+
+
+def read_inputs(given: GivenModel, path: str) -> DataSet:
+    """Returns the inputs that a file of NumPy (.npz) gives by name. Raises InputError."""
+    arrays: dict[str, np.ndarray] = {}
+    declared = {value.name: value for value in given.model.graph.input}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(entry.file_size for entry in archive.infolist())
+            if total > MAX_VALUES_BYTES or len(archive.namelist()) > MAX_FOLDER_ENTRIES:
+                raise InputError(f"must have at most {MAX_FOLDER_ENTRIES} arrays within {MAX_VALUES_BYTES} bytes")
+        with np.load(path, allow_pickle=False) as archive_of_arrays:
+            for name in archive_of_arrays.files:
+                if name not in declared:
+                    raise InputError(f"must be inputs of the model ({names(declared)}), got {shown(name)}")
+                arrays[name] = archive_of_arrays[name]
+                _check_input(declared[name], arrays[name])
+    except InputError as error:
+        raise InputError(f"--inputs: {error.message}", path=path) from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, MemoryError) as error:
+        raise InputError(f"--inputs must be an .npz file without pickles: {describe(error)}", path=path) from None
+    lacking = [value.name for value in given.required if value.name not in arrays]
+    if lacking:
+        raise InputError(f"--inputs must have each input, got none for {names(lacking)}", path=path)
+    return DataSet(None, arrays)
+
+
+def _check_input(value: onnx.ValueInfoProto, array: np.ndarray) -> None:
+    """Raises InputError if an array does not have the type and the fixed sizes of an input."""
+    tensor = value.type.tensor_type
+    if tensor.elem_type not in FED_TYPES or array.dtype != helper.tensor_dtype_to_np_dtype(tensor.elem_type):
+        raise InputError(f"{value.name} must be {type_name(tensor.elem_type)}, got {array.dtype}")
+    wanted = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    fits = len(wanted) == array.ndim and all(w in (None, size) for w, size in zip(wanted, array.shape, strict=True))
+    if tensor.HasField("shape") and not fits:
+        sizes = [size if size is not None else "any" for size in wanted]
+        raise InputError(f"{value.name} must have sizes {sizes}, got {list(array.shape)}")
 
 
 def _tensors(
