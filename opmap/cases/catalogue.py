@@ -206,11 +206,11 @@ def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
             break
 
 
-def _nans(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
+def nans(operator: Operator, wanted: CaseIds | None = None) -> Iterator[Case]:
     """Gives cases that move NaNs with a payload, a quiet and a signalling one, for each float type of an operator's data."""
     if not operator.descriptor.data_tensors() or (wanted is not None and not wanted.may_be_generated(operator.name)):
         return
-    rows = list(_rows(operator, "pairs", wanted, smoke=True))
+    rows = list(_rows(operator, "pairs", None, smoke=True))
     for data_type in data_types(operator.name):
         missing = {*payload_nans(data_type)} if data_type.kind == "float" else set()
         for row in rows:
@@ -336,12 +336,12 @@ _triples = partial(_array_rows, rows="triples")  # with those of the pair array,
 _wide = partial(_array_rows, rows="wide")
 _chosen, _chosen_of_full = partial(_drawn, tier="standard"), partial(_drawn, tier="full")
 
-_SMOKE = (_examples, _first_pairs, _stale_state, _nans)
+_SMOKE = (_examples, _first_pairs, nans, _stale_state)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random, _chosen)
 _FULL = (*_STANDARD, _triples, large, _world, _chosen_of_full)
 _PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": _FULL, "contract": ()}
 
-_WITHOUT_VARIANTS = (_nans, _chosen, _chosen_of_full)
+_WITHOUT_VARIANTS = (nans, _chosen, _chosen_of_full)
 """The parts whose cases are in no variant, unless another part gives them too."""
 
 _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}

@@ -92,7 +92,7 @@ class TestRecords:
         (record,) = document["cases"]
         assert [
             *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
-            "kinds",
+            *("kinds", "judge", "fate"),
             *(
                 "expected",
                 "actual",

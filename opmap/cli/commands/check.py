@@ -30,7 +30,7 @@ from ...judge.record import Record, encode
 from ...mapping.dxdispatch import Dispatch, read
 from ...session import Session
 from ...session.options import SessionOptions
-from ...vocabulary import JudgedBy, Stage, Verdict
+from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 
 _MOST_LINES = 10
 """How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
@@ -52,11 +52,13 @@ def run(options: Namespace) -> int:
     if options.inputs and len(targets) != 1:
         raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
     session = Session(SessionOptions.read(vars(options)), brief=False)
-    bad = False
+    bad = idle = False
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
             for file in targets:
-                bad |= _File(session, file, cpu, dimensions, options.inputs, quiet=options.json).judge()
+                one = _File(session, file, cpu, dimensions, options.inputs, quiet=options.json)
+                bad |= one.judge()
+                idle |= options.require_provider and is_model(file) and one.is_idle()
     except KeyboardInterrupt:
         session.results.interrupted = True
     records = session.results.records
@@ -72,7 +74,7 @@ def run(options: Namespace) -> int:
         help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
         print_error(f"nothing was judged: {help}")
         return 1
-    return session.exit_code
+    return session.exit_code or int(idle)
 
 
 def _dimensions(words: Sequence[str]) -> dict[str, int]:
@@ -102,25 +104,40 @@ class _File:
         quiet: bool,
     ):
         self.session, self.file, self.cpu, self.dimensions, self.inputs = session, file, cpu, dimensions, inputs
-        self.quiet, self.other_nodes, self.notes = quiet, 0, list[str]()
+        self.quiet, self.other_nodes, self.notes, self.records = quiet, 0, list[str](), list[Record]()
 
     def judge(self) -> bool:
         """Judges the file, and prints a line for each result, with `quiet` only for bad input. Returns whether the input is bad."""
-        records: list[Record] = []
-        with _late_progress(self.file) as advance:
-            for record in self._judged():
-                records.append(record)
-                advance()
-        bad = [record for record in records if record.stage in (Stage.READ, Stage.VALIDATE)]
+        records = self.records
+        try:
+            with _late_progress(self.file) as advance:
+                for record in self._judged():
+                    records.append(record)
+                    advance()
+        finally:  # after Ctrl-C, what was judged before
+            bad = [record for record in records if record.stage in (Stage.READ, Stage.VALIDATE)]
+            self._print_bad(bad)
+            if not self.quiet:
+                self._print([record for record in records if record not in bad])
+        if not self.quiet and not bad and is_model(self.file):
+            self._print_summary(records)
+        return bool(bad)
+
+    def is_idle(self) -> bool:
+        """Returns whether no node of the model ran on the provider, and says so. A node that ONNX Runtime folds does not run."""
+        idle = not any(
+            record.fate in (None, Fate.RAN) and record.placement and record.placement.shown for record in self.records
+        )
+        if idle:
+            print_error(f"{self.file}: no node is proven to have run on {self.session.provider_name}")
+        return idle
+
+    def _print_bad(self, bad: Sequence[Record]) -> None:
+        """Prints a line on stderr for each bad dispatch."""
         for record in bad[:_MOST_LINES]:
             print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
         if len(bad) > _MOST_LINES:
             print_error(f"{self.file}: ... and {len(bad) - _MOST_LINES} more")
-        if not self.quiet:
-            self._print([record for record in records if record not in bad])
-        if not self.quiet and not bad and is_model(self.file):
-            self._print_summary(records)
-        return bool(bad)
 
     def _print(self, records: Sequence[Record]) -> None:
         """Prints what opmap chose, and one line for each result; equal ones share a line."""
