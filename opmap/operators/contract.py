@@ -115,7 +115,7 @@ class Operator:
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is fed. Else the
       EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
-    - `tensor_attributes`: the attributes of the node that are tensors of one element.
+    - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes; the constant inputs are among the attributes. `emit` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,

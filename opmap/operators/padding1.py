@@ -6,6 +6,7 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding1_
 from __future__ import annotations
 
 from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..tensors import Tensor
 from . import size_classes
 from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
@@ -44,7 +45,9 @@ def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     start, end = [0] * count, [0] * count
     for axis, s, e in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         start[axis % rank - rank], end[axis % rank - rank] = s, e
-    sizes, value = pad(data.sizes, count), attributes.get("constant_value")
+    sizes, value = pad(data.sizes, count), attributes.get("constant_value", attributes.get("value"))
+    if value and value.data_type is not data.data_type:  # an attribute is FLOAT32
+        value = Tensor.from_values(data.data_type, (), value.values)
     padded = tuple(size + s + e for size, s, e in zip(sizes, start, end, strict=True))
     return OPERATOR.descriptor(
         input_tensor=TensorDesc(data.data_type, sizes),
@@ -97,6 +100,7 @@ OPERATOR = Operator(
     newest_opset=20,
     constant_inputs={1: "pads", 2: "constant_value", 3: "axes"},
     modes={"mode": tuple(MODES)},
+    tensor_attributes=("value",),
     not_on_cpu=CAST_ON_CPU,
     beyond_onnx=beyond_onnx,
     emit=emit,

@@ -144,7 +144,9 @@ def _is_number(attribute: onnx.AttributeProto) -> bool:
 
 
 def _expressed(operator: Operator, attribute: onnx.AttributeProto) -> str | Tensor | None:
-    """Returns the word, or the tensor of one element, of an attribute that the operator expresses."""
+    """Returns the word, or the tensor of one element, of an attribute that the operator expresses. A float is such a tensor."""
+    if attribute.type == attribute.FLOAT and attribute.name in operator.tensor_attributes:
+        return Tensor.from_values(DataType.FLOAT32, (), [attribute.f])
     if attribute.type == attribute.TENSOR and attribute.name in operator.tensor_attributes:
         array = without_bool(onnx.numpy_helper.to_array(attribute.t))
         return Tensor.from_bytes(_data_type(array), array.shape, array.tobytes()) if array.size == 1 else None
