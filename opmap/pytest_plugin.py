@@ -266,11 +266,7 @@ class _State:
             judge, provider = self.session.open(), self.session.provider
         if provider is None:
             return printable(f"opmap: {self.session.options.provider} is not available ({judge})")
-        product = "" if provider.third_party else "DirectML " if provider.direct else "ONNX Runtime "
-        version = f" ({product}{provider.version})" if provider.version else ""
-        adapter = f", adapter {provider.adapter}" if provider.adapter else ""
-        where = f"{provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
-        return printable(f"opmap: {where}")
+        return printable(f"opmap: {provider.described}")
 
     def problems(self) -> list[str]:
         """Returns a line for each stale known failure; none in a worker of pytest-xdist and with --collect-only."""

@@ -111,6 +111,15 @@ class Verdict(enum.StrEnum):
     )
 
 
+NOT_JUDGED: Mapping[Verdict, str] = {
+    Verdict.UNSUPPORTED: "not supported there",
+    Verdict.NOT_EXPRESSIBLE: "not expressible in ONNX",
+    Verdict.OBSERVED: "no documented value",
+    Verdict.NOT_RUN: "not run",
+    Verdict.SKIPPED: "dangerous",
+}
+"""The verdicts of cases that neither passed nor failed, each with the reason in words."""
+
 DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts whose cases are not run again, unless somebody asks for it: each may cost the machine its display."""
 

@@ -200,6 +200,9 @@ SHARED: dict[str, Option] = {
         group=_WRITTEN,
         also=("shrink", "diagnose", "map", "report", "docs", "diff"),
     ),
+    "verbose": Option(
+        False, "show a row for each operator, and the tables of probes that passed", group=_WRITTEN, also=("validate",)
+    ),
     "json": Option(
         False,
         "print one JSON document on stdout; all other text goes to stderr",

@@ -36,9 +36,7 @@ class ProviderFacts:
     sessions: bool = field(default=True, kw_only=True)
 
 
-_HARDWARE = frozenset(
-    f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "MIGraphX", "NvTensorRTRTX", "ROCM", "Tensorrt")
-)
+_HARDWARE = frozenset(f"{name}ExecutionProvider" for name in ("CUDA", "MIGraphX", "NvTensorRTRTX", "ROCM", "Tensorrt"))
 """Execution providers that run on a real device, and on nothing that simulates one."""
 
 
@@ -74,7 +72,9 @@ def facts_of(
         file, version = onnxruntime.__file__, onnxruntime.__version__
     wine = adapters.wine_version()
     shown = adapter.name if adapter else None
-    kind: DeviceClass | None = "emulated" if wine and name != CPU else "hardware" if name in _HARDWARE else None
+    kind: DeviceClass | None = (
+        "cpu" if name == CPU else "emulated" if wine else "hardware" if name in _HARDWARE else None
+    )
     if adapter:
         kind = adapters.device_class(adapter, wine)
     elif device is not None:

@@ -56,6 +56,14 @@ class OpenProvider(ProviderFacts):
         return self.name == DIRECTML and not self.third_party
 
     @property
+    def described(self) -> str:
+        """What is tested, in words: the provider, its version, the adapter, the device class."""
+        product = "" if self.third_party else "DirectML " if self.direct else "ONNX Runtime "
+        version = f" ({product}{self.version})" if self.version else ""
+        adapter = f", adapter {self.adapter}" if self.adapter else ""
+        return f"{self.name}{version}{adapter}, device class {self.device_class or 'unknown'}"
+
+    @property
     def index_conversion(self) -> IndexConversion:
         """How indices are converted for this provider, unless another way is asked for."""
         return "directml" if self.directml else "graph"
@@ -221,7 +229,9 @@ def open_provider(
         except ProviderMissing as error:
             if adapter is not None or device_id is not None:
                 raise
-            note = f"not on the DirectML EP: {error}"
+            note = f"not on the DirectML EP: {error}. {NO_DIRECTML}"
+    elif wanted in ("auto", CPU) and DIRECTML not in providers:
+        note = f"DirectML is not available here. {NO_DIRECTML}"
     wanted = CPU if wanted == "auto" else wanted
     if wanted == DIRECTML:
         if DIRECTML not in providers:
@@ -236,6 +246,8 @@ def open_provider(
         return open_worker(wanted, options=options)
     return OpenProvider.of(facts_of(wanted), SessionProvider(wanted, options, config=config), note)
 
+
+NO_DIRECTML = "This run used the CPU EP and says nothing about DirectML. See: opmap manual windows, opmap manual linux."
 
 _HINT = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
 

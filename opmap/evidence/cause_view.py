@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from rich.console import Console
@@ -59,17 +59,17 @@ class CauseView:
         """Returns the view of a cause."""
         relation, smallest, asked = group.relation, group.smallest, group.asked
         explained, elements = relation.explains
-        where = condition_text(group.condition, group.closest, asked)
+        when = condition_text(group.condition, group.closest, asked)
         lines = [
             ("remark", relation.remark),
             ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
-            ("where", where),
+            ("when", when),
             ("asked", _asked(asked) if asked.runs else None),
             ("stable", group.stability_text),
             *_sides(group.side.text if group.side else None),
             ("smallest", f"{smallest.case}: {smallest.text}"),
-            ("there", smallest.message and without_stack(smallest.message)),
-            ("again", group.again),
+            ("example", smallest.message and without_stack(smallest.message)),
+            ("rerun", group.again),
         ]
         return cls(
             relation_text(relation.text, relation.fault),
@@ -86,9 +86,9 @@ class CauseView:
         """Returns the view of one failure whose relation is known."""
         record = failure.record
         lines = [
-            ("there", record.message and without_stack(record.message)),
+            ("example", record.message and without_stack(record.message)),
             *_sides(str(sides) if sides else None),
-            ("again", again),
+            ("rerun", again),
         ]
         shown = [(name, text) for name, text in lines if text]
         wrong = wrong_elements(failure.case, record.actual)
@@ -104,8 +104,11 @@ class CauseView:
         """Prints the lines, with a name before the title, and the wrong elements."""
         print_lines(console, [(name, self.title)], "bold red")
         print_lines(console, [(f"  {line}", text) for line, text in self.lines])
-        if self.wrong:
-            self.wrong.print(console)
+        wrong, example = self.wrong, dict(self.lines).get("example", "")
+        if wrong and f" {wrong.rows[0][0]} = " in example:
+            wrong = replace(wrong, rows=wrong.rows[1:])
+        if wrong and wrong.rows:
+            wrong.print(console)
 
     def texts(self, name: str) -> list[str]:
         """Returns the same lines as texts."""
@@ -137,7 +140,7 @@ def _sides(text: str | None) -> list[tuple[str, str]]:
 def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str = "dim") -> None:
     """Prints lines with a name each, of at most 10 characters. A terminal gets them wrapped, but for commands."""
     for name, text in lines:
-        if console.is_terminal and name.strip() != "again":
+        if console.is_terminal and name.strip() != "rerun":
             grid = Table.grid(padding=(0, 1, 0, 0))
             grid.add_column(width=10, style=style)
             grid.add_column(overflow="fold")

@@ -440,7 +440,7 @@ def _sections(document: DiffDocument, most: int) -> Iterator[Section]:
     nothing = "none is new, fixed or changed" if document.causes_known else "not compared"
     yield Section(
         "Causes",
-        ["change", "cause", "where", "smallest case"] if causes else (),
+        ["change", "cause", "when", "smallest case"] if causes else (),
         causes,
         lines=[] if causes else [nothing],
     )

@@ -66,5 +66,6 @@ def _where(run: RunDocument, records: Sequence[Record], classes: Sequence[str]) 
     if classes:
         devices = " and ".join(classes[:3])
         article = "an" if devices.startswith("e") else "a"
-        parts.append(f"{article} {devices} device" if len(classes) == 1 else f"{devices} devices")
+        one = "a CPU" if devices == "cpu" else f"{article} {devices} device"
+        parts.append(one if len(classes) == 1 else f"{devices} devices")
     return [cut(part, MAX_SHOWN) for part in parts if part]

@@ -65,7 +65,7 @@ def append_step_summary(text: str) -> None:
 def _cause(number: int, group: Group) -> str:
     view = CauseView.of(group)
     lines = [f"- {view.count}; {view.explained}" if view.explained else f"- {view.count}"]
-    lines += [f"- {name}: {code(text) if name == 'again' else plain(text)}" for name, text in view.lines]
+    lines += [f"- {name}: {code(text) if name == 'rerun' else plain(text)}" for name, text in view.lines]
     return "\n".join([f"## Cause {number}: {plain(view.relation)}\n", *lines, ""])
 
 

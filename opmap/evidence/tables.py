@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import printable
+from ..engines.sessions import CPU
+from ..errors import names, printable
 from ..judge.record import Record, split
-from ..vocabulary import Verdict
+from ..operators import LISTED_FIRST
+from ..vocabulary import NOT_JUDGED, Verdict
 from .sections import Section, style
 
 
-def print_tables(console: Console, records: Sequence[Record]) -> None:
-    """Prints a table each of the cases, the probes and the contract probes."""
-    for section in count_tables(records):
+def print_tables(console: Console, records: Sequence[Record], *, verbose: bool = False) -> None:
+    """Prints a table each of the cases, the probes and the contract probes: what must be looked at, with `verbose` all."""
+    for section in count_tables(records, brief=not verbose):
         section.print(console)
 
 
-def count_tables(records: Sequence[Record]) -> list[Section]:
-    """Returns a table each of the cases, the probes and the contract probes, as far as there are some."""
+def count_tables(records: Sequence[Record], *, brief: bool = False) -> list[Section]:
+    """Returns a table each of the cases, the probes and the contract probes, as far as there are some.
+
+    With `brief`, operators whose cases all passed or cannot be judged share a row, and a table of probes of which all passed is
+    left out if there are cases.
+    """
     cases, probes, contract = split(records)
     tables = [
         (cases, "cases", "operator"),
         (probes, "probes (models without a valid descriptor)", "operator"),
         (contract, "contract probes (what the documentation promises)", "subject"),
     ]
-    return [_counts(counted, title, kind) for counted, title, kind in tables if counted]
+    left_out = (Verdict.PASS,) if brief and cases else ()
+    return [
+        _counts(counted, title, kind, brief)
+        for counted, title, kind in tables
+        if (counted is cases and cases) or any(record.verdict not in left_out for record in counted)
+    ]
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
@@ -37,32 +48,47 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
-def _counts(records: Sequence[Record], title: str, kind: str) -> Section:
-    """Returns a table with a row per operator, a column per verdict that occurs, and the sums.
+_COUNTED = {"passed": [Verdict.PASS], "known": [Verdict.KNOWN_FAILURE], "not judged": list(NOT_JUDGED)}
+"""A column -> the verdicts that are counted in it. The column `failed` names all others."""
+
+
+def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Section:
+    """Returns a table with a row per operator, and the sums.
 
     A table of contract probes has a row per subject: the second level of their ids. The title says where the cases ran; if
     they ran on several providers or device classes, there is a row for each of them.
     """
-    verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
     places = {_place(record) for record in records}
-    several = len(places) > 1
-    asserted = any(r.asserted for r in records)
+    place = ["ran on"] if len(places) > 1 else []
+    asserted = ["asserted"] if any(r.asserted for r in records) else []
 
-    def row(name: str, place: str, group: Sequence[Record]) -> list[str]:
-        counts = Counter(r.verdict for r in group)
-        shown = [str(sum(r.proven for r in group)), *([str(sum(r.asserted for r in group))] if asserted else [])]
-        numbers = [*shown, *(str(counts[v] or "") for v in verdicts), str(len(group))]
-        return [name, *([place] if several else []), *numbers]
+    def row(name: str, where: str, group: Sequence[Record]) -> list[str]:
+        verdicts = Counter(record.verdict for record in group)
+        sums = {column: sum(map(verdicts.pop, counted, [0] * len(counted))) for column, counted in _COUNTED.items()}
+        numbers = [len(group), sum(r.proven for r in group), *(sum(r.asserted for r in group) for _ in asserted)]
+        failed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        shown = [str(sums["passed"] or ""), failed, str(sums["known"] or ""), str(sums["not judged"] or "")]
+        return [name, *(where for _ in place), *map(str, numbers), *shown]
 
-    groups: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[bool, str, str], list[Record]] = {}
     for record in records:
         name = record.operator if kind == "operator" else (record.case or "").split("/")[1]
-        groups.setdefault((name or "?", _place(record)), []).append(record)
-    place = ["ran on"] if several else []
+        name = (name or "?").removeprefix("DML_OPERATOR_")
+        groups.setdefault((not name.startswith(LISTED_FIRST), name, _place(record)), []).append(record)
+    alike: dict[str, list[list[Record]]] = {}
+    rows = []
+    for (other, name, where), group in sorted(groups.items()):
+        if brief and other and all(r.verdict in (Verdict.PASS, *NOT_JUDGED) for r in group):
+            alike.setdefault(where, []).append(group)
+        else:
+            rows.append(row(name, where, group))
+    for where, several in alike.items():
+        name = f"{len(several)} {'other ' if rows else ''}{kind}{'s' if len(several) > 1 else ''}"
+        rows.append(row(name, where, [record for group in several for record in group]))
     return Section(
-        title=title if several else f"{title} on {places.pop()}",
-        header=[kind, *place, "proven", *(["asserted"] if asserted else []), *verdicts, "cases"],
-        rows=[row(name.removeprefix("DML_OPERATOR_"), place, group) for (name, place), group in groups.items()],
+        title=title if place else f"{title} on {places.pop()}",
+        header=[kind, *place, "cases", "proven", *asserted, "passed", "failed", "known", "not judged"],
+        rows=rows,
         footer=row("all", "", records),
     )
 
@@ -73,21 +99,43 @@ def _place(record: Record) -> str:
     return f"{provider} ({record.device_class})" if record.device_class else provider
 
 
-def print_verdict(
-    console: Console, counts: Mapping[Verdict, int], exit_code: int, seconds: float | None = None, why: str = ""
+def print_total(
+    console: Console,
+    records: Sequence[Record],
+    exit_code: int,
+    seconds: float | None = None,
+    why: str = "",
+    noun: str = "case",
 ) -> None:
-    """Prints the last line of a run: its counts, how long it took, and `why` it is red although no case failed."""
-    failed = sum(count for verdict, count in counts.items() if not verdict.good and verdict != Verdict.NOT_RUN)
-    others = {verdict: count for verdict, count in counts.items() if verdict.good or verdict == Verdict.NOT_RUN}
-    passed = others.pop(Verdict.PASS, 0)
-    shown = [(failed, "failed"), (passed, "passed"), *((others[v], str(v)) for v in Verdict if v in others)]
-    text = ", ".join(f"{count:,} {name}" for count, name in shown if count) or "nothing was run"
-    text += f" in {seconds:,.1f} s" if seconds is not None else ""
-    if exit_code == 130:
-        text = f"interrupted: {text}"
-    elif exit_code and not failed:
-        text = f"red: {text}; {why or WHY_RED}"
+    """Prints the last line of a run: its total, how long it took, and `why` it is red although no case failed."""
+    text = total(records, exit_code, why, noun) + (f" {seconds:,.1f} s" if seconds is not None else "")
     console.print(printable(text), style="bold red" if exit_code else "bold green", soft_wrap=True, highlight=False)
+
+
+def total(records: Sequence[Record], exit_code: int, why: str = "", noun: str = "case") -> str:
+    """Returns the total of a run in one line, which adds up: PASSED or FAILED, what passed of how many, and what did not."""
+    parts = []
+    for counted, name in zip(split(records), (noun, "probe", "contract probe"), strict=True):
+        passed = sum(record.verdict is Verdict.PASS for record in counted)
+        if counted:
+            parts.append(f"{passed:,} of {len(counted):,} {name}{'s' * (len(counted) != 1)}")
+    verdicts = Counter(record.verdict for record in records)
+    del verdicts[Verdict.PASS]
+    reasons = [(verdicts.pop(verdict, 0), text) for verdict, text in NOT_JUDGED.items()]
+    known = verdicts.pop(Verdict.KNOWN_FAILURE, 0)
+    failed = f"{verdicts.total():,} failed ({', '.join(f'{count:,} {v}' for v, count in verdicts.items())})"
+    unjudged = sum(count for count, _ in reasons)
+    named = ", ".join(f"{count:,} {text}" for count, text in reasons if count)
+    where = {"the CPU EP" if record.provider == CPU else record.provider or "the provider" for record in records}
+    sentences = [
+        *([failed] if verdicts else []),
+        (" and ".join(parts) or "nothing was run") + (" passed" if verdicts else ""),
+        *([f"{known:,} known failure{'s' * (known != 1)}"] if known else []),
+        *([f"{unjudged:,} cannot be judged on {names(sorted(where))} ({named})"] if unjudged else []),
+        *([why or WHY_RED] if exit_code == 1 and not verdicts else []),
+    ]
+    word = "INTERRUPTED" if exit_code == 130 else "FAILED" if exit_code else "PASSED"
+    return f"{word}: {'; '.join(sentences)}."
 
 
 WHY_RED = "a case was not run, or none is proven to have run on the provider"

@@ -5,9 +5,10 @@ Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.to
 
 from .contract import Lowering, Operator, Substitution, not_expressible
 from .drawing import Outline
-from .registry import OPERATORS, add_operator, emitted, remove_operator
+from .registry import LISTED_FIRST, OPERATORS, add_operator, emitted, remove_operator
 
 __all__ = [
+    "LISTED_FIRST",
     "OPERATORS",
     "Lowering",
     "Operator",

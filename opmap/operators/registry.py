@@ -28,6 +28,10 @@ OPERATORS: dict[str, Operator] = _load()
 """Operator name (`GATHER`) -> operator, in the order of DirectML's numbers; registered operators come last."""
 
 
+LISTED_FIRST = "GATHER"
+"""The beginning of the names of the operators that a table has first, each in a row of its own."""
+
+
 def add_operator(operator: Operator, spec: Spec) -> None:
     """Adds an operator from outside the package, with its spec.
 

@@ -177,7 +177,7 @@ class TestValidate:
         code, out = self.run(capsys, "--provider", "fault:negative-index-off-by-one")
         assert 1 == code
         told = re.search(
-            r"where no simple condition separates them from the cases that passed; the closest is: an index < 0 \((.*?)\)",
+            r"when no simple condition separates them from the cases that passed; the closest is: an index < 0 \((.*?)\)",
             out,
         )
         assert told is not None, out
@@ -376,7 +376,7 @@ class TestCauses:
         assert [("error", "error at run: E: it is full")] == [*failure.simplest]
         relation = whole_relation(failure.simplest[0], [failure])
         assert "error at run: E: it is full" == relation.text
-        assert "E: it is full" == dict(CauseView.of_failure(failure, relation).lines)["there"]
+        assert "E: it is full" == dict(CauseView.of_failure(failure, relation).lines)["example"]
 
     def test_only_a_stack(self):
         """A message that begins with its stack stays whole."""
@@ -445,7 +445,7 @@ class TestCauses:
         failure = replace(cause.smallest, record=record)
         group = cause_group(Diagnosis(replace(cause, failures=(failure,))), lambda case: "")
         for view in (CauseView.of(group), CauseView.of_failure(failure, cause.relation)):
-            assert "it is full" == dict(view.lines)["there"]
+            assert "it is full" == dict(view.lines)["example"]
 
     @pytest.mark.parametrize(
         ("failing", "contradicting", "kind", "known"),

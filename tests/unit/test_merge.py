@@ -93,7 +93,7 @@ class TestMerge:
         assert "P" == json.loads((bundles / "new" / "survey.json").read_bytes())["provider"]
         assert "survey.json: left out: the merged bundle has that of two" in err
         assert "It was not asked" not in (bundles / "new" / "report.html").read_text(encoding="utf-8")
-        assert "5 failed" == out.splitlines()[-1]
+        assert "FAILED: 5 failed (5 mismatch); 0 of 5 cases passed." == out.splitlines()[-1]
 
     @pytest.mark.parametrize("command", ["merge", "export"])
     @pytest.mark.parametrize("limit", ["MAX_FAILURE_BYTES", "MAX_FAILURES_BYTES"])
@@ -248,7 +248,7 @@ class TestProblems:
 
         assert 1 == main(["merge", "cpu", "-o", "new"])
 
-        assert "red: 5 passed; see the problems above" == capsys.readouterr().out.splitlines()[-1]
+        assert "FAILED: 5 of 5 cases; see the problems above." == capsys.readouterr().out.splitlines()[-1]
 
     def test_doubled(self, merge, bundles):
         """A case in two bundles of one place is there once; the line says from where."""

@@ -223,7 +223,7 @@ class TestSignals:
             -signal.SIGINT,
         )  # a shell says 130 of both; the last one may come after the end of the program
         assert (True, False) == ("cases on mine" in text, "Traceback" in text), text
-        assert "\ninterrupted: " in text and "cases left" in text
+        assert "\nINTERRUPTED: " in text and "cases left" in text
         assert 130 == json.loads((tmp_path / "r" / "run.json").read_bytes())["totals"]["exit_code"]
         assert 0 == ended(started(tmp_path, *words, "--resume", "r"))[0]
 

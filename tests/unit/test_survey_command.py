@@ -190,7 +190,7 @@ class TestReport:
         assert document == written
         page = (bundle / "report.html").read_text(encoding="utf-8")
         assert f"<td>{written['rows'][0]['answer']}</td>" in page
-        assert "What CPUExecutionProvider (hardware) does" in page
+        assert "What CPUExecutionProvider (cpu) does" in page
 
     @pytest.mark.parametrize(
         "provider, folder, wanted",

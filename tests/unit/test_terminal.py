@@ -208,10 +208,10 @@ class TestWidth:
     def test_cause(self, terminal):
         """A long line of a cause is wrapped at words, below its text; a command is one line."""
         words = "IndicesTensor.Sizes[1] " * 8
-        print_lines(terminal, [("  where", words), ("  again", words)])
+        print_lines(terminal, [("  when", words), ("  rerun", words)])
 
         *where, again = terminal.file.getvalue().rstrip("\n").split("\n")
-        assert [line[:11].strip() for line in where] == ["where", *[""] * (len(where) - 1)] and len(where) > 1
+        assert [line[:11].strip() for line in where] == ["when", *[""] * (len(where) - 1)] and len(where) > 1
         assert words.split() == " ".join(line[11:] for line in where).split() and len(again) > 80
 
 

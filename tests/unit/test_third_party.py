@@ -391,7 +391,10 @@ class TestOpening:
             ("hostile_backends:NoName", "SystemExit: 0"),
             ("hostile_backends:OddName", "SystemExit: 0"),
             ("hostile_backends:Unset", "the factory must return an object with a method run, got a nameless type"),
-            ("hostile_backends:OddClass", "device_class must be hardware, translated, emulated or None, got 'great'"),
+            (
+                "hostile_backends:OddClass",
+                "device_class must be hardware, translated, emulated, cpu or None, got 'great'",
+            ),
         ],
     )
     def test_bad(self, opmap, spec, message):
@@ -427,7 +430,7 @@ class TestOpening:
         """Import and factory have a limit of their own."""
         words = ("--start-timeout", "0.7", "--timeout-per-case", "60")
         out, _ = opmap("validate", "--provider", "hostile_backends:sleeps", *SELECT, *words, code=0)
-        assert "not run: the worker process does not start: no answer within 0.7 s" in out
+        assert "NOT RUN: the worker process does not start: no answer within 0.7 s" in out
 
     def test_long_name(self):
         opened = open_provider("hostile_backends:LongName")

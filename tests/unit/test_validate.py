@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from opmap.cli import main
-from opmap.evidence.tables import print_verdict
-from opmap.vocabulary import Verdict
+from opmap.engines.sessions import CPU
+from opmap.evidence.tables import print_total, total
+from opmap.judge.record import Record
+from opmap.vocabulary import NOT_JUDGED, Verdict
 
 pytestmark = pytest.mark.platform
 
@@ -34,9 +36,12 @@ class TestValidate:
         assert code == 1
         assert "output[0] = input[indices[0] = 3] = 14.0, got 11.0, consistent with reading input[0]" in out
 
-    @pytest.mark.parametrize("fault, line", [(False, "10 passed in "), (True, "10 failed in ")])
+    @pytest.mark.parametrize(
+        "fault, line",
+        [(False, "PASSED: 10 of 10 cases. "), (True, "FAILED: 10 failed (10 mismatch); 0 of 10 cases passed. ")],
+    )
     def test_last_line(self, fault, line, capsys):
-        """The last line has the counts and the seconds."""
+        """The last line has the total and the seconds."""
         main(["validate", "--provider", "fault:output-zero" if fault else "cpu", "--filter", "gather*/example.*"])
 
         last = capsys.readouterr().out.splitlines()[-1]
@@ -48,7 +53,7 @@ class TestValidate:
         shown = []
         for terminal in ({"force_terminal": True, "color_system": "standard"}, {"force_terminal": False}):
             console = Console(file=io.StringIO(), **terminal)
-            print_verdict(console, {Verdict.PASS: 7}, code, 1.0)
+            print_total(console, [Record(verdict=Verdict.PASS)], code, 1.0)
             shown.append(console.file.getvalue())
         assert shown[0].startswith(colour) and "\x1b" not in shown[1]
 
@@ -56,7 +61,18 @@ class TestValidate:
         """A run that is red although no case failed says why."""
         main(["validate", "--provider", "NowhereExecutionProvider", "--require-provider", "--case", "gather/example.1"])
 
-        assert capsys.readouterr().out.splitlines()[-1].startswith("red: 1 not-run in ")
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith("NOT RUN: NowhereExecutionProvider ") and line.endswith("None of 1 cases was run.")
+
+    def test_total_adds_up(self):
+        """Every verdict is counted once, in words."""
+        records = [Record(verdict=verdict, provider=CPU) for verdict in Verdict]
+        records += [Record(verdict=Verdict.PASS, provider=CPU, case="probe/x")]
+        text = total(records, 1)
+        failed = [v for v in Verdict if v not in (Verdict.PASS, Verdict.KNOWN_FAILURE, *NOT_JUDGED)]
+        assert text.startswith(f"FAILED: {len(failed)} failed (1 mismatch, 1 error, ")
+        assert f"; 1 of {len(Verdict)} cases and 1 of 1 probe passed; 1 known failure; " in text
+        assert "5 cannot be judged on the CPU EP (1 not supported there, 1 not expressible in ONNX, " in text
 
     def test_interrupt(self, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the table of the cases so far."""
@@ -78,7 +94,7 @@ class TestValidate:
         assert code == 130
         assert "4 of 4 cases proven" in out
         assert "interrupted" in out
-        assert out.splitlines()[-1].startswith("interrupted: 4 passed in ")
+        assert out.splitlines()[-1].startswith("INTERRUPTED: 4 of 4 cases. ")
 
     def test_interrupted_causes(self, monkeypatch, capsys, tmp_path):
         """Ctrl-C while the causes are sought is told, with 130; the results are there."""
@@ -93,6 +109,6 @@ class TestValidate:
 
         out, err = capsys.readouterr()
         assert "opmap: the causes were not found: interrupted\n" == err
-        assert out.splitlines()[-1].startswith("interrupted: 1 failed in ")
+        assert out.splitlines()[-1].startswith("INTERRUPTED: 1 failed (1 mismatch); 0 of 1 case passed. ")
         assert (tmp_path / "b" / "results.jsonl").read_bytes().count(b"\n") == 1
         assert not (tmp_path / "b" / "diagnosis.json").exists()

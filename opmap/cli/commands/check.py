@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ...errors import InputError, describe, names, shown
-from ...evidence.tables import line
+from ...evidence.tables import line, print_total
 from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
@@ -66,6 +66,9 @@ def run(options: Namespace) -> int:
         write_json(encode(records))
     elif other_files:
         print_line(f"{other_files} other files in these folders are no models")
+    if len(targets) > 1 and not options.json:
+        code = 130 if session.results.interrupted else 2 if bad else session.exit_code or int(idle)
+        print_total(console(), records, code, noun="result")
     if session.results.interrupted:
         raise KeyboardInterrupt
     if bad:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
 
 from ...cases.large_tensors import LargeCase, large_cases
 from ...errors import InputError
-from ...evidence.tables import print_failures, print_notes, print_tables, print_verdict
+from ...evidence.tables import print_failures, print_notes, print_tables, print_total
 from ...evidence.terminal import console, progress, stdout_for_json, write_json
 from ...judge.large import judge_large
 from ...judge.record import Record, encode
@@ -53,11 +52,11 @@ def run_large(options: Namespace) -> int:
     if options.json:
         write_json(encode(results.records))
     else:
-        print_tables(out, results.records)
+        print_tables(out, results.records, verbose=options.verbose)
         print_failures(out, results.records)
         checked = [f"{record.case}: {record.message}" for record in results.records if record.good and record.message]
         print_notes(out, [*checked, *results.notes()])
     exit_code = 130 if results.interrupted else int(results.red(required=options.require_provider))
     if not options.json:
-        print_verdict(out, Counter(record.verdict for record in results.records), exit_code, perf_counter() - begin)
+        print_total(out, results.records, exit_code, perf_counter() - begin)
     return exit_code

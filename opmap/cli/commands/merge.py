@@ -10,7 +10,7 @@ from ...errors import InputError
 from ...evidence.documents import RECORDS
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
-from ...evidence.tables import print_verdict
+from ...evidence.tables import print_total
 from ...evidence.terminal import console, print_error, print_line, progress
 from ...evidence.written_bundle import read_bundle
 
@@ -33,5 +33,5 @@ def run(options: Namespace) -> int:
     print_line(f"results: {options.output}/{RECORDS}")
     print_line(f"report: {report}")
     why = "see the problems above" if merging.problems else "a run was red"
-    print_verdict(console(), totals.verdicts, totals.exit_code, why=why)
+    print_total(console(), read_bundle(options.output).records, totals.exit_code, why=why)
     return totals.exit_code

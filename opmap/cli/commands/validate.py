@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ...cases.case import Case
+from ...errors import printable
 from ...evidence.documents import HTML, RECORDS
-from ...evidence.tables import print_failures, print_notes, print_tables, print_verdict
+from ...evidence.tables import print_failures, print_notes, print_tables, print_total
 from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
@@ -33,7 +35,7 @@ def run(options: Namespace) -> int:
 
         return run_large(options)
     diagnosed = not options.json or options.report or options.resume
-    return run_and_diagnose(options, quick if diagnosed else None, _show)
+    return run_and_diagnose(options, quick if diagnosed else None, partial(_show, verbose=options.verbose))
 
 
 def run_and_diagnose(
@@ -61,17 +63,21 @@ def run_and_diagnose(
         with noting(unwritten):
             _write_known_failures(session, options)
         diagnoses = end_run(session, diagnose, unwritten)
-    show(session, diagnoses, options.json)
+    missing = next((r.message for r in session.results.records if session.provider is None), None)
+    if options.json or not missing:
+        show(session, diagnoses, options.json)
     if session.bundle and not options.json:
         _print_files(session.bundle.folder)
     for problem in unwritten:
         print_error(problem)
     if unwritten and not options.json:
-        console().print("red: not everything could be written", style="bold red")
+        console().print("FAILED: not everything could be written.", style="bold red")
+    elif missing and not options.json:
+        style, count = "bold red" if session.exit_code else "bold yellow", len(session.items)
+        console().print(printable(f"NOT RUN: {missing}. None of {count:,} cases was run."), style=style, soft_wrap=True)
     elif not options.json:
         why = "a known failure is out of date" if session.problems else ""
-        counts = Counter(record.verdict for record in session.results.records)
-        print_verdict(console(), counts, session.exit_code, perf_counter() - begin, why)
+        print_total(console(), session.results.records, session.exit_code, perf_counter() - begin, why)
     return 2 if unwritten else session.exit_code
 
 
@@ -93,21 +99,24 @@ def _write_known_failures(session: Session, options: Namespace) -> None:
         print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
 
 
-def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:
-    """Prints the tables, the causes of the failures, the first of the other failures, and the notes."""
+def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbose: bool) -> None:
+    """Prints what was tested, the tables, the causes of the failures, the first of the other failures, and the notes."""
     records = session.results.records
     if as_json:
         write_json(encode(records))
         return
-    out = console()
-    print_tables(out, records)
+    out, provider, notes = console(), session.provider, session.notes
+    if provider:
+        print_notes(out, filter(None, [provider.described, provider.note]))
+        notes = [line for line in notes if line != provider.note]
+    print_tables(out, records, verbose=verbose)
     if diagnoses:
         from ...evidence.cause_view import print_causes
 
         print_causes(out, diagnoses, session.again)
     explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in explained])
-    print_notes(out, session.notes)
+    print_notes(out, notes)
 
 
 def _print_files(folder: Path) -> None:
