@@ -217,3 +217,11 @@ class _Shown(reprlib.Repr):
 
 
 _SHOWN = _Shown()
+
+
+def similar(word: str, words: Iterable[str]) -> str:
+    """Returns `, did you mean X?` for the most similar one of some words; nothing if none is near."""
+    import difflib  # here, so that --help is quick
+
+    near = difflib.get_close_matches(word[:100], [other for other in words if other != word], n=1, cutoff=0.7)
+    return f", did you mean {near[0]}?" if near else ""

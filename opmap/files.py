@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import errno
 import os
@@ -33,11 +34,15 @@ PATIENCE = 2.0
 def read_text(path: str | os.PathLike[str]) -> str:
     """Returns a file's text, without a byte order mark.
 
-    Raises InputError if there is no such file, or if it is not a regular file, cannot be read, is larger than
-    MAX_FILE_BYTES, or is not UTF-8.
+    It is UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it. Raises InputError if there is no such file, or if it is not a
+    regular file, cannot be read, is larger than MAX_FILE_BYTES, or is no such text.
     """
+    content = read_bytes(path)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        with suppress(UnicodeDecodeError):
+            return content.decode("utf-16")
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"must be UTF-8 text, got byte 0x{error.object[error.start]:02x} at {error.start}") from None
 

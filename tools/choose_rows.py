@@ -22,6 +22,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from adequacy.score import score
+
 from opmap.cases import covering_arrays
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
@@ -29,7 +31,6 @@ from opmap.cases.parameters import cases_in, parameters
 from opmap.cases.random_cases import focused
 from opmap.cases.registration import register_operator
 from opmap.errors import PseudocodeError
-from opmap.faults.score import score
 from opmap.operators import OPERATORS, Operator, size_classes
 
 FOLDER = Path(covering_arrays.__file__).parent / "covering"

@@ -19,12 +19,10 @@ import onnx.parser
 
 from .. import operators
 from ..engines.expectations import ExpectedStep
-from ..engines.providers import OpenProvider
 from ..engines.steps import Open, Run
 from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import PROBE, Stage, Verdict
 from .contract_probes import ContractProbe
-from .globs import matcher
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,14 +96,3 @@ def probes() -> tuple[Probe, ...]:
             drafts = msgspec.toml.decode(path.read_bytes(), type=_File).probes
             found += [msgspec.structs.replace(draft, id=f"{PROBE}{name}/{draft.id}") for draft in drafts]
     return tuple(found)
-
-
-def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
-    """Returns the probes that match one of the globs; without globs, all probes.
-
-    A provider that runs cases instead of models gets no probes.
-    """
-    if provider.runs_cases:
-        return []
-    matches = matcher(globs)
-    return [probe for probe in probes() if matches(probe.id)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 
 from ..descriptors import TensorDesc
 from ..engines.providers import OpenProvider
@@ -19,21 +21,64 @@ from .case import Case
 from .catalogue import catalogue
 from .contract_probes import ContractProbe, contract_probes
 from .globs import check_globs, matcher
-from .probes import Probe, probes, select_probes
+from .probes import Probe, probes
 from .variants import PLAIN, VARIANTS, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
-    """Selects cases by glob and id, then keeps one shard of the selection.
+class Wanted:
+    """What is named of the catalogue: ids, found in every tier, and globs, which choose in the tier. One of them must fit."""
 
-    An id may be that of a case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
+    ids: Sequence[str] = ()
+    globs: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, words: Iterable[str], operators: Iterable[str] = ()) -> Wanted:
+        """Returns what the words `ID|GLOB|FILE` and the names of operators say.
+
+        A word that is the name of a file stands for the ids and globs in it. Raises InputError for a file that is no list of
+        ids, for an operator that does not exist, and beyond the limits.
+        """
+        ids: list[str] = []
+        names_of = [own.lower() for name in operators for own in operators_named(name)]
+        globs = [f"{prefix}{name}/*" for name in names_of for prefix in ("", PROBE)]
+        for word in words:
+            listed = _listed_ids(word) if os.path.exists(word) else [word]
+            ids += [one for one in listed if not _is_glob(one)]
+            globs += [one for one in listed if _is_glob(one)]
+        if len(ids) > MAX_IDS:
+            raise InputError(f"must be at most {MAX_IDS} ids, got {len(ids)}")
+        if long := next((id for id in ids if len(id) > MAX_GLOB), None):
+            raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
+        check_globs(globs)
+        return cls(ids=ids, globs=globs)
+
+    def __bool__(self) -> bool:
+        return bool(self.ids or self.globs)
+
+    def has_prefix(self, prefixes: str | tuple[str, ...]) -> bool:
+        """Returns whether nothing but ids with one of these prefixes can fit."""
+        return bool(self) and all(text.startswith(prefixes) for text in (*self.ids, *self.globs))
+
+    def matcher(self) -> Callable[[str], bool]:
+        """Returns a function that says whether an id fits; each one does if nothing is named."""
+        ids, matches = set(self.ids), matcher(self.globs)
+        return lambda id: id in ids or (matches(id) if self.globs else not ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Selects cases and probes, then keeps one shard of the selection.
+
+    What is selected fits `wanted`, one of the `globs`, and one of the `ids`; of these, what is empty takes all. An id may be that of a
+    case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
     the first shard has probes; each shard has a part of the contract probes. Without `variants`, cases that are other cases
     in a variant are left out. With `layouts`, a share of the cases is there once more, in a layout that only DirectML itself
     has. Raises InputError if there are too many globs, or if one is too long.
     """
 
     tier: Tier = "smoke"
+    wanted: Wanted = Wanted()
     globs: Sequence[str] = ()
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
@@ -46,65 +91,111 @@ class Selection:
         except InputError as error:
             raise InputError(f"--filter {error}") from None
 
+    @cached_property
+    def all_ids(self) -> list[str]:
+        """The ids that are named, in any way."""
+        return list(dict.fromkeys([*self.ids, *self.wanted.ids]))
+
+    def fits(self) -> Callable[[str], bool]:
+        """Returns a function that says whether an id is selected."""
+        tests = [self.wanted.matcher(), matcher(self.globs), Wanted(ids=self.ids).matcher()]
+        return lambda id: all(test(id) for test in tests)
+
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
 
         With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if an id exists in no
-        tier; or if no case is selected, unless every glob or id is for probes, or the tier has only contract probes.
+        tier; or if no case is selected, unless everything that is named is for probes, or the tier has only contract probes.
         """
-        if self.ids:
-            try:
-                _, cases_with_ids = find_cases(self.ids, self.tier, advance)
-            except InputError as error:
-                raise InputError(f"--case {error}") from None
-            return select(cases_with_ids, globs=self.globs, shard=self.shard) if cases_with_ids else []
-        if self._without_cases:
+        found: list[Case] = []
+        if self.all_ids:
+            _, found = find_cases(self.all_ids, self.tier, advance)
+        listed: Iterable[Case] = found
+        if not self.ids and (self.wanted.globs or not self.wanted):
+            if self._without_cases and not found:
+                return []
+            by_id = {case.id: case for case in found}
+            of_tier = catalogue(
+                self.tier, globs=self.wanted.globs or self.globs, variants=self.variants, layouts=self.layouts
+            )
+            listed = chain(found, (case for case in _advancing(of_tier, advance) if case.id not in by_id))
+        elif not found:
             return []
+        return select(listed, self.fits(), shard=self.shard, named=self._named)
 
-        def advancing(case: Case) -> Case:
-            advance()
-            return case
-
-        listed = catalogue(self.tier, globs=self.globs, variants=self.variants, layouts=self.layouts)
-        cases = map(advancing, listed)
-        return select(cases, globs=self.globs, shard=self.shard)
+    @property
+    def _named(self) -> str:
+        """What the message says if no case is selected."""
+        if self.wanted and not (self.globs or self.ids):
+            return f"must fit a case of tier {self.tier}, got {names([*map(shown, (*self.wanted.ids, *self.wanted.globs))])}"
+        return f"--filter must match a case, got {names([*map(shown, self.globs)])}"
 
     @property
     def _without_cases(self) -> bool:
-        prefixes = (PROBE, CONTRACT) if self.shard == (1, 1) else CONTRACT
-        only_probes = bool(self.globs) and all(glob.startswith(prefixes) for glob in self.globs)
-        return self.tier == "contract" or only_probes
+        prefixes: tuple[str, ...] = (PROBE, CONTRACT) if self.shard == (1, 1) else (CONTRACT,)
+        filtered = Wanted(globs=self.globs)
+        return self.tier == "contract" or self.wanted.has_prefix(prefixes) or filtered.has_prefix(prefixes)
 
     @property
     def only_contract(self) -> bool:
         """Whether nothing but contract probes can be selected, because of the ids or the tier."""
-        return all(id.startswith(CONTRACT) for id in self.ids) if self.ids else self.tier == "contract"
+        if self.all_ids or self.wanted:
+            return Wanted(ids=self.all_ids, globs=self.wanted.globs).has_prefix(CONTRACT)
+        return self.tier == "contract"
 
-    def probes(self, provider: OpenProvider) -> list[Probe | ContractProbe]:
-        """Returns the probes and contract probes that the provider can run.
+    def probes(self, provider: OpenProvider | None = None) -> list[Probe | ContractProbe]:
+        """Returns the probes and contract probes that the provider can run; without a provider, all.
 
-        With ids, these are the ones that have one of the ids. Contract probes are in the tiers `contract` and `full`, and
-        in every tier if a glob begins with `contract/`.
+        Contract probes are in the tiers `contract` and `full`, and in every tier if an id or a glob begins with `contract/`.
         """
-        plain = (bool(self.ids) or self.tier != "contract") and self.shard[0] == 1
-        probes: list[Probe | ContractProbe] = [*select_probes(provider, self.globs)] if plain else []
-        probes += self._contract_probes(provider)
-        wanted = set(self.ids)
-        return [probe for probe in probes if not wanted or probe.id in wanted]
+        fits = self.fits()
+        plain = (bool(self.all_ids) or self.tier != "contract") and self.shard[0] == 1
+        chosen: list[Probe | ContractProbe] = []
+        if provider is None or not provider.runs_cases:
+            chosen += [probe for probe in probes() if plain and fits(probe.id)]
+            chosen += self._contract_probes(provider, fits)
+        return chosen
 
-    def _contract_probes(self, provider: OpenProvider) -> list[ContractProbe]:
-        in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.ids)
-        globs = [glob for glob in self.globs if in_tier or glob.startswith(CONTRACT)]
-        if provider.runs_cases or (not globs and (self.globs or not in_tier)):
+    def _contract_probes(self, provider: OpenProvider | None, fits: Callable[[str], bool]) -> list[ContractProbe]:
+        named = [text for text in (*self.all_ids, *self.wanted.globs, *self.globs) if text.startswith(CONTRACT)]
+        in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.all_ids)
+        matches = matcher(named)
+        if not in_tier and not named:
             return []
-        matches = matcher(globs)
         chosen = [
             probe
             for probe in contract_probes()
-            if matches(probe.id) and (probe.providers is None or provider.name in probe.providers)
+            if fits(probe.id)
+            and (in_tier or matches(probe.id))
+            and (probe.providers is None or provider is None or provider.name in probe.providers)
         ]
         part, parts = self.shard
         return chosen[part - 1 :: parts]
+
+
+def _advancing(cases: Iterable[Case], advance: Callable[[], None]) -> Iterator[Case]:
+    for case in cases:
+        advance()
+        yield case
+
+
+def operators_named(name: str) -> list[str]:
+    """Returns the operators that DirectML or ONNX calls so, in any case. Raises InputError if there is none."""
+    wanted = name.upper().removeprefix("DML_").removeprefix("OPERATOR_").removesuffix("_OPERATOR_DESC")
+    if wanted in OPERATORS:
+        return [wanted]
+    names_of = {
+        own: {own.rstrip("1").replace("_", ""), *(n.upper() for n in o.onnx_operators)} for own, o in OPERATORS.items()
+    }
+    if found := [own for own, others in names_of.items() if wanted in others]:
+        return found
+    near = difflib.get_close_matches(wanted, OPERATORS, MOST_NEAREST)
+    hint = f"the nearest: {', '.join(near)}" if near else f"there are {', '.join(OPERATORS)}"
+    raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
+
+
+def _is_glob(text: str) -> bool:
+    return any(mark in text for mark in "*?[")
 
 
 def has_variant(provider: OpenProvider, variant: Variant) -> bool:
@@ -126,35 +217,43 @@ def case_ids(arguments: Iterable[str]) -> list[str]:
 
     Raises InputError if a file has none, if there are too many, or if one is too long.
     """
-    ids: list[str] = []
-    for argument in arguments:
-        if not argument.startswith("@"):
-            if len(argument) > MAX_GLOB:
-                raise InputError(f"--case must be an id of at most {MAX_GLOB} characters, got {len(argument)}")
-            ids.append(argument)
-            continue
-        try:
-            ids += _listed_ids(read_text(argument[1:]))
-        except InputError as error:
-            raise InputError(f"--case {argument}: {error}") from None
-    if len(ids) > MAX_IDS:
-        raise InputError(f"--case must be at most {MAX_IDS} ids, got {len(ids)}")
+    try:
+        ids = [id for word in arguments for id in (_listed_ids(word[1:]) if word.startswith("@") else [word])]
+        if len(ids) > MAX_IDS:
+            raise InputError(f"must be at most {MAX_IDS} ids, got {len(ids)}")
+        if long := next((id for id in ids if len(id) > MAX_GLOB), None):
+            raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
+    except InputError as error:
+        raise InputError(f"--case {error}") from None
     return ids
 
 
-def _listed_ids(text: str) -> list[str]:
-    """Returns the ids of a file. Raises InputError if there is none, if there are too many, or if one is too long."""
-    ids = []
-    for line in io.StringIO(text):
-        if len(line) > MAX_GLOB:
-            raise InputError(f"must hold lines of at most {MAX_GLOB} characters, got {len(line)}")
-        if line.strip() and not line.startswith("#"):
-            ids.append(line.strip())
-            if len(ids) > MAX_IDS:
-                raise InputError(f"must hold at most {MAX_IDS} case ids")
-    if not ids:
-        raise InputError("must hold a case id, got none")
-    return ids
+def _listed_ids(file: str) -> list[str]:
+    """Returns the ids in a file, one per line. Raises InputError if it is no list of ids, or beyond the limits."""
+    try:
+        if os.path.isdir(file) or file.lower().endswith((".onnx", ".json")):
+            raise InputError(
+                f"must be a file of ids, one per line: for models and descriptors there is opmap check {file}"
+            )
+        text = read_text(file)
+        if "\0" in text or text.lstrip().startswith("{"):
+            raise InputError(
+                f"must be a file of ids, one per line: for models and descriptors there is opmap check {file}"
+            )
+        ids = []
+        for line in io.StringIO(text):
+            if len(line) > MAX_GLOB:
+                raise InputError(f"must hold lines of at most {MAX_GLOB} characters, got {len(line)}")
+            if line.strip() and not line.startswith("#"):
+                ids.append(line.strip())
+                if len(ids) > MAX_IDS:
+                    raise InputError(f"must hold at most {MAX_IDS} case ids")
+        if not ids:
+            raise InputError("must hold a case id, got none")
+        return ids
+    except InputError as error:
+        error.file = error.file or file
+        raise
 
 
 # --- ids ---
@@ -206,7 +305,7 @@ def find_cases(
     existing_ids.update(case.id for case in cases)
     unknown = next(id for id in ids if id not in existing_ids)
     nearest = nearest_ids(unknown)
-    hint = f"the nearest: {', '.join(nearest)}" if nearest else "opmap catalog --list prints ids"
+    hint = f"the nearest: {', '.join(nearest)}" if nearest else "opmap validate --list prints ids"
     raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})")
 
 
@@ -242,24 +341,30 @@ def _standard_ids(operator: str, operators: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(case.id for case in catalogue("standard", globs=[f"{operator}/*"], variants=False))
 
 
-def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:
-    """Returns the cases that match a glob (if there are globs).
+def select(
+    cases: Iterable[Case],
+    fits: Callable[[str], bool] = lambda id: True,
+    *,
+    shard: tuple[int, int] = (1, 1),
+    named: str = "must select a case",
+) -> list[Case]:
+    """Returns the cases whose id fits, lightened.
 
-    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected.
+    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected; `named` is
+    its message if no case fits.
     """
-    globs, (part, parts) = tuple(globs), shard
+    part, parts = shard
     total, selected = 0, list[Case]()
     shared_descs: dict[TensorDesc, TensorDesc] = {}
-    matches = matcher(globs)
     for case in cases:
-        if not matches(case.id):
+        if not fits(case.id):
             continue
         total += 1
         if total % parts == part % parts:
             selected.append(case)
             case.lighten(shared_descs)  # a tier has more than 100,000 cases
     if not total:
-        raise InputError(f"--filter must match a case, got {names([shown(g) for g in globs])}")
+        raise InputError(named)
     if not selected:
         raise InputError(f"--shard must have at least one of the {total} selected cases, got {part}/{parts}")
     for case in selected:  # the catalogue looks once more at those that it brings into variants

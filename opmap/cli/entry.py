@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         words = sys.argv[1:] if arguments is None else arguments
-        options = parser(whole="--help-all" in words).parse_args(arguments)
+        options = parser(whole="--help-all" in words).parse_args(words or ["--help"])
         command = importlib.import_module(f"{__package__}.commands.{options.command}")
         if arguments is None:
             handle_signals(interrupt)

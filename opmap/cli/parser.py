@@ -8,37 +8,28 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ..cases.feature_names import FEATURES
-from ..errors import cut, short_line, shown
+from ..errors import cut, short_line, shown, similar
 from ..manual.case_ids import MEANING
 from ..session.option_types import coordinates, count, number, path, seconds
 from ..session.options import CASES, DIRECTML, HOW, OPTIONS, WRITTEN, Group, Option, of_command
-from ..vocabulary import TIERS
 
 
 class Command(NamedTuple):
     """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`) and SHARED.
 
-    An option here takes the place of one of these that has the same name. `notes` is a text at the end of the help.
+    `summary` is its line in the list of commands. An option here takes the place of one of these that has the same name. `notes` is a
+    text at the end of the help with all options.
     """
 
+    summary: str
     help: str
     example: str
     options: Mapping[str, Option] = {}
     notes: str = ""
-
-
-_RARE = ("build", "completion", "schema", "faults", "catalog")
-"""The commands that stand last in the list: those who work on opmap, or write programs for its files, use them."""
-
-_SHOWN = (
-    *("provider", "require_provider", "adapter", "dml_runtime", "tier", "filter", "case", "shard", "known_failures"),
-    *("max_failures", "timeout_per_case", "report", "resume", "json", "target"),
-)
-"""The options of `validate` and `diagnose` that --help shows. The others are shown by --help-all."""
 
 
 def parser(*, whole: bool = False) -> argparse.ArgumentParser:
@@ -48,27 +39,40 @@ def parser(*, whole: bool = False) -> argparse.ArgumentParser:
     """
     parser = Parser(
         prog="opmap",
-        description="Compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.",
-        epilog="exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted",
+        usage="opmap [-h] [--version] COMMAND ...",
+        description="Compares ONNX Runtime's DirectML EP with DirectML's pages, bit for bit.",
+        epilog="exit codes: 0 fine, 1 something is wrong, 2 bad usage, 130 interrupted",
+        formatter_class=_Help,
+        add_help=False,
     )
-    parser.add_argument("--version", action=_Version, help="print the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for name, command in sorted(COMMANDS.items(), key=lambda entry: entry[0] in _RARE):
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("--version", action=_Version, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(
+        title="commands (COMMAND --help)", prog="opmap", metavar="COMMAND", required=True, dest="command"
+    )
+    for name, command in COMMANDS.items():
         added = commands.add_parser(
             name,
-            help=f"{'(rarely used) ' if name in _RARE else ''}{command.help}",
+            help=command.summary,
             description=command.help,
-            epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
+            epilog="\n".join(filter(None, [command.notes if whole else "", f"example: {command.example}"])),
             formatter_class=_Help,
         )
-        options = {**of_command(name, OPTIONS), **of_command(name, SHARED), **command.options}
-        if name in ("validate", "diagnose"):
-            text = "show all options" if whole else f"show all {len(options)} options"
-            added.add_argument("--help-all", action="help", help=text)
-            if not whole:
-                options = {n: o if n in _SHOWN else o._replace(help=argparse.SUPPRESS) for n, o in options.items()}
+        options = options_of(name)
+        rare = [option for option, row in options.items() if row.rare]
+        if rare:
+            added.add_argument(
+                "--help-all", action="help", help="show all options" if whole else f"show {len(rare)} more options"
+            )
+        if not whole:
+            options = {n: o._replace(help=argparse.SUPPRESS) if n in rare else o for n, o in options.items()}
         add_options(added, options)
     return parser
+
+
+def options_of(command: str) -> dict[str, Option]:
+    """Returns the options of a command by name."""
+    return {**of_command(command, OPTIONS), **of_command(command, SHARED), **COMMANDS[command].options}
 
 
 def add_options(parser: argparse.ArgumentParser, options: Mapping[str, Option]) -> None:
@@ -99,14 +103,12 @@ def _features() -> str:
     )
 
 
-MOVED = {
-    "opmap bench": "python tools/bench, in the repository",
-    "opmap faults --conditional": "python tools/bench conditional, in the repository",
-    "opmap validate --jobs": "--shard I/N in N processes, and opmap merge for their bundles",
-    "opmap diagnose --jobs": "opmap validate --shard I/N in N processes, and opmap merge for their bundles",
-    "opmap rules --against": "opmap rules --check-on",
+_DOES = {
+    "list": "opmap validate --list prints the ids of the cases",
+    "run": "opmap validate runs the cases, and opmap check models of your own",
+    "test": "opmap validate runs the cases, and opmap check models of your own",
 }
-"""Commands and options that opmap had before: what to use in their place."""
+"""Words that are no commands, with the one that does it."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -119,39 +121,29 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         words = list(sys.argv[1:] if args is None else args)
-        self._refuse_moved(words[:1])
         if self.prog == "opmap" and words and not words[0].startswith("-") and words[0] not in COMMANDS:
-            self.error(f"unknown command {shown(words[0])}{_similar(words[0], COMMANDS)}")
+            hint = f": {_DOES[words[0]]}" if words[0] in _DOES else similar(words[0], COMMANDS)
+            self.error(f"unknown command {shown(words[0])}{hint}")
         values, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self._refuse_moved(unknown)
             name, _, _ = unknown[0].partition("=")
             if not name.startswith("-"):
                 self.error(f"unexpected argument {shown(name)}")
             name = cut(name, 100)
-            self.error(f"unknown option {name}{_similar(name, self._option_string_actions)}")
+            self.error(f"unknown option {name}{similar(name, self._option_string_actions)}")
         return values, unknown
-
-    def _refuse_moved(self, words: Sequence[str]) -> None:
-        for word in words:
-            old = f"{self.prog} {word.partition('=')[0]}"
-            if old in MOVED:
-                self.exit(2, f"{old} is gone: use {MOVED[old]}\n")
-
-
-def _similar(word: str, words: Iterable[str]) -> str:
-    """Returns `, did you mean X?` for the most similar one of some words; nothing if none is similar."""
-    import difflib  # here, so that --help is quick
-
-    similar = difflib.get_close_matches(word[:100], list(words), n=1)
-    return f", did you mean {similar[0]}?" if similar else ""
 
 
 class _Help(argparse.HelpFormatter):
-    """Fills the text of one line, and keeps the lines of a longer one."""
+    """Fills the text of one line, and keeps the lines of a longer one; a command is one line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):  # without a line of its own above the commands
+            return "".join(f"  {one.metavar or one.dest:10}  {one.help}\n" for one in action._get_subactions())
+        return super()._format_action(action)
 
 
 class _Version(argparse.Action):
@@ -173,35 +165,26 @@ _WRITTEN = Group(WRITTEN.title)
 _HOW = Group(HOW.title)
 
 SHARED: dict[str, Option] = {
-    "target": Option(None, _TARGET, metavar="FILE|CASE", nargs="1", also=("shrink", "map", "explain")),
-    "case": Option(
+    "node": Option(
         None,
         "the dispatchable or node, if the file has several",
         metavar="NAME",
-        also=("shrink", "map", "explain", "export"),
-    ),
-    "no_sides": Option(False, "do not look for whose fault it is", also=("shrink", "diagnose", "export")),
-    "trials": Option(500, "when shrinking: run at most N smaller cases", count, "N", _HOW, ("shrink", "diagnose")),
-    "seconds": Option(
-        60.0, "when shrinking: how long to try smaller cases", seconds, "S", _HOW, ("shrink", "diagnose")
-    ),
-    "output": Option(
-        None,
-        "when shrinking: write the smallest case into this DxDispatch JSON file",
-        path,
-        "FILE",
-        _WRITTEN,
-        ("shrink", "diagnose"),
-        short=("-o",),
+        rare=True,
+        also=("diagnose", "build", "explain", "export"),
     ),
     "force": Option(
         False,
         "write over a file that opmap did not write",
         group=_WRITTEN,
-        also=("shrink", "diagnose", "map", "report", "docs", "diff"),
+        rare=True,
+        also=("diagnose", "build", "report", "docs", "diff"),
     ),
     "verbose": Option(
-        False, "show a row for each operator, and the tables of probes that passed", group=_WRITTEN, also=("validate",)
+        False,
+        "show a row for each operator, and the tables of probes that passed",
+        group=_WRITTEN,
+        rare=True,
+        also=("validate",),
     ),
     "json": Option(
         False,
@@ -209,8 +192,8 @@ SHARED: dict[str, Option] = {
         group=_WRITTEN,
         instead="format",
         also=(
-            *("validate", "diagnose", "shrink", "check", "map", "rules", "docs", "catalog", "faults", "fuzz", "survey"),
-            *("diff", "known", "doctor", "bisect"),
+            *("validate", "diagnose", "check", "build", "explain", "docs", "fuzz", "survey", "diff", "known", "doctor"),
+            "versions",
         ),
     ),
 }
@@ -223,44 +206,29 @@ def _output(help: str, metavar: str, *, required: bool = False) -> Option:
 
 COMMANDS: dict[str, Command] = {
     "validate": Command(
+        summary="run the cases on a provider, and judge every result",
         help="Run the cases of the catalogue on an execution provider and judge every result.",
-        example="opmap validate --provider dml --require-provider --report results",
+        example="opmap validate --operator Gather --provider dml --require-provider --report results",
         options={
+            "list": Option(
+                False,
+                "print the ids that are selected, and run nothing; --list faults prints the planted faults",
+                group=Group(CASES.title),
+            ),
             "large": Option(
                 False,
                 "in place of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
                 "of memory",
                 group=Group(CASES.title),
-            )
-        },
-    ),
-    "report": Command(
-        help="Write the report of a results bundle: one HTML file, which needs no network.",
-        example="opmap report results",
-        options={
-            "folder": Option(None, "the folder of a results bundle (validate --report)", path, "DIR", nargs="1"),
-            "output": _output("the file to write (default: report.html in the folder)", "FILE"),
-        },
-    ),
-    "diagnose": Command(
-        help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
-        example="opmap diagnose --provider fault:negative-index-as-zero",
-        options={
-            "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="FILE|CASE", nargs="?"),
-            "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", _HOW),
-            "shrink": Option(
-                False, "make the one case that is named as small as it goes, as opmap shrink does", group=_HOW
+                rare=True,
             ),
         },
-        notes=_features(),
-    ),
-    "shrink": Command(
-        help="Make a failing case as small as it goes, and say whose fault it is.",
-        example="opmap shrink dispatch.json --provider fault:output-zero -o smallest.json",
+        notes=MEANING,
     ),
     "check": Command(
-        help="Judge the dispatches of DxDispatch JSON files, and the nodes of ONNX models.",
-        example="opmap check dispatch.json --provider cpu",
+        summary="judge your own models and DxDispatch files",
+        help="Judge the nodes of ONNX models, and the dispatches of DxDispatch JSON files.",
+        example="opmap check model.onnx --provider dml",
         options={
             "files": Option(
                 None, f"a DxDispatch JSON file, {_MODEL}, or a folder of model folders", metavar="PATH", nargs="+"
@@ -269,63 +237,162 @@ COMMANDS: dict[str, Command] = {
                 (),
                 "the size of a symbolic dimension of the inputs that opmap makes",
                 metavar="NAME=SIZE",
+                rare=True,
             ),
-            "inputs": Option(None, "the model's inputs, by name, in place of its test data", path, "FILE.npz"),
+            "inputs": Option(
+                None, "the model's inputs, by name, in place of its test data", path, "FILE.npz", rare=True
+            ),
         },
     ),
-    "map": Command(
-        help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",
-        example="opmap map dispatch.json -o model.onnx",
+    "build": Command(
+        summary="write ONNX models with test data, of cases or files",
+        help="Write ONNX models with their test data: NAME.onnx of one case, or a folder of model folders, which opmap check takes.",
+        example="opmap build 'gather/int64/*' -o models",
         options={
-            "output": _output("NAME.onnx, or a folder that gets model.onnx and test_data_set_0/", "PATH", required=True)
+            "wanted": OPTIONS["wanted"]._replace(
+                help=f"a DxDispatch JSON file, {_MODEL}; the id of a case of any tier, a glob over the ids of the tier, or a file "
+                "with one of these per line (default: all of the tier)"
+            ),
+            "output": _output(
+                "NAME.onnx for one case, or a folder: it gets a folder per case with model.onnx, test_data_set_0/ and "
+                "dxdispatch.json, and manifest.json, which names the elements without a documented value",
+                "PATH",
+                required=True,
+            ),
+            "variant": Option(None, "the cases in this form (opmap manual variants)", metavar="NAME"),
+            "opset": Option(None, "the cases as models of this opset", count, "N", rare=True),
+            "shipped": Option(
+                False,
+                "the models that opmap's repository has: documented examples, and a model per index form",
+                rare=True,
+            ),
         },
     ),
-    "export": Command(
-        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
-        example="opmap export dispatch.json -o folder --provider dml",
+    "diagnose": Command(
+        summary="find the exact cause of each failure, and its smallest case",
+        help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact. Of one case: its smallest "
+        "form, and whose fault it is.",
+        example="opmap diagnose gather/example.1 --provider fault:negative-index-as-zero",
         options={
-            "target": Option(
-                None,
-                f"{_TARGET}; with --redact also the folder of a results bundle, of which a copy is written",
-                metavar="FILE|CASE",
-                nargs="?",
-            ),
-            "tier": Option(None, "a folder for each case of this tier, in place of one case", choices=TIERS),
-            "filter": Option((), "with --tier: only matching cases", metavar="GLOB"),
-            "after": Option((), "run this case before, in the same process", metavar="CASE"),
-            "provider": OPTIONS["provider"]._replace(
-                default=None, help="run the case on this provider, as for opmap check (default: do not run it)"
-            ),
-            "output": _output("a new or empty folder", "DIR", required=True),
-            "redact": Option(False, "take user names, host names and paths out of all texts", group=_WRITTEN),
+            "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="ID|FILE", nargs="?"),
+            "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", _HOW, rare=True),
+            "output": _output("of one case: write the smallest case into this DxDispatch JSON file", "FILE"),
         },
+        notes=_features(),
     ),
     "explain": Command(
-        help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
-        "an output element is read.",
-        example="opmap explain dispatch.json --at 1,0",
+        summary="show the pseudocode of a case, or a rule",
+        help="Show the documentation's pseudocode, expanded for a descriptor, and how an output element is read; or a rule, with an "
+        "example that breaks it.",
+        example="opmap explain gather/example.1 --at 1,0",
         options={
+            "target": Option(
+                None, f"{_TARGET}; or a rule id (default: list all rules)", metavar="ID|FILE|RULE", nargs="?"
+            ),
             "at": Option(
                 None,
                 "an output element, by one coordinate per dimension; of several outputs, OUTPUT:I,J,...",
                 coordinates,
                 "I,J,...",
+            ),
+        },
+    ),
+    "export": Command(
+        summary="write a folder that reproduces a case without opmap",
+        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
+        example="opmap export gather/example.1 -o folder --provider dml",
+        options={
+            "target": Option(
+                None,
+                f"{_TARGET}; with --redact also the folder of a results bundle, of which a copy is written",
+                metavar="ID|FILE",
+                nargs="1",
+            ),
+            "after": Option((), "run this case before, in the same process", metavar="ID", rare=True),
+            "no_sides": Option(False, "do not look for whose fault it is", rare=True),
+            "provider": OPTIONS["provider"]._replace(
+                default=None, help="run the case on this provider, as for opmap check (default: do not run it)"
+            ),
+            "output": _output("a new or empty folder", "DIR", required=True),
+            "redact": Option(
+                False,
+                "take user names, host names and paths of this machine out of all texts, and say which; model and data stay",
+                group=_WRITTEN,
+            ),
+        },
+    ),
+    "report": Command(
+        summary="write the HTML report of a results bundle",
+        help="Write the report of a results bundle: one HTML file, which needs no network.",
+        example="opmap report results",
+        options={
+            "folder": Option(None, "the folder of a results bundle (validate --report)", path, "DIR", nargs="1"),
+            "output": _output("the file to write (default: report.html in the folder)", "FILE"),
+        },
+    ),
+    "diff": Command(
+        summary="compare results bundles: new, fixed and changed causes",
+        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the cases.",
+        example="opmap diff yesterday today",
+        options={
+            "folders": Option(None, "the folders of two or more bundles, the oldest first", path, "DIR", nargs="+"),
+            "markdown": Option(False, "print Markdown", group=_WRITTEN, instead="format"),
+            "html": Option(None, "write an HTML page too, which needs no network", path, "FILE", _WRITTEN),
+        },
+    ),
+    "merge": Command(
+        summary="join the results bundles of shards and adapters",
+        help="Join the results bundles of shards and adapters into one. Says what is missing, doubled or different.",
+        example="opmap merge shard1 shard2 -o whole",
+        options={
+            "folders": Option(None, "the folder of a results bundle", path, "DIR", nargs="+"),
+            "output": _output("write the whole bundle into this new folder", "DIR", required=True),
+        },
+    ),
+    "known": Command(
+        summary="list the known defects of the DirectML EP",
+        help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
+        example="opmap known fed-default-ignored",
+        options={
+            "id": Option(
+                None, "the id of a defect: show all about it, and a program that reproduces it", metavar="ID", nargs="?"
             )
         },
     ),
-    "rules": Command(
-        help="List the rules of the documentation, or show one rule with an example that breaks it.",
-        example="opmap rules TENSOR.C5",
+    "survey": Command(
+        summary="show what a provider does where the pages give no value",
+        help="Show what a provider does with indices that are out of range; and of --provider directml, which descriptors that keep or break "
+        "the rules it accepts. Nothing is judged, except crashes and stray reads.",
+        example="opmap survey --provider dml",
         options={
-            "id": Option(None, "a rule id (default: all rules)", metavar="ID", nargs="?"),
-            "check_on": Option(
+            "report": Option(
                 None,
-                "show which descriptors DirectML itself accepts that keep or break the rules, and what it computes for them",
-                choices=("directml",),
+                "add the tables to this results bundle of the same provider, and to its report.html",
+                path,
+                "DIR",
+                _WRITTEN,
+            )
+        },
+    ),
+    "fuzz": Command(
+        summary="search for failures with random graphs and sequences",
+        help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
+        example="opmap fuzz --provider dml --seconds 600 --report finds",
+        options={
+            "seconds": Option(60.0, "how long to search, shrinking included", seconds, "S", _HOW),
+            "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", _HOW),
+            "report": Option(
+                None, "write finds and their programs into this new folder", path, "DIR", _WRITTEN, instead="folder"
+            ),
+            "resume": Option(None, "continue the search of this folder", path, "DIR", _WRITTEN, instead="folder"),
+            "idioms": Option(False, "run each idiom of the table alone, in all its types", group=_HOW, rare=True),
+            "shrink": Option(
+                False, "with --resume: only shrink the finds for which the search had no time", group=_HOW
             ),
         },
     ),
     "docs": Command(
+        summary="check reference pages, and list contradictions",
         help="Check reference pages: run their examples, and list contradictions and differences from opmap's spec.",
         example="opmap docs page.md",
         options={
@@ -340,28 +407,10 @@ COMMANDS: dict[str, Command] = {
             "output": _output("with --patch or --html: write this file, and print nothing", "FILE"),
         },
     ),
-    "faults": Command(
-        help="List the planted faults, and show which cases of a tier catch each of them.",
-        example="opmap faults --tier standard",
-    ),
-    "catalog": Command(
-        help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
-        example="opmap catalog --tier standard",
-        options={"list": Option(False, "print the ids of the cases, one per line", group=_WRITTEN, instead="format")},
-        notes=MEANING,
-    ),
-    "known": Command(
-        help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
-        example="opmap known fed-default-ignored",
-        options={
-            "id": Option(
-                None, "the id of a defect: show all about it, and a program that reproduces it", metavar="ID", nargs="?"
-            )
-        },
-    ),
-    "bisect": Command(
+    "versions": Command(
+        summary="run a case on versions of ONNX Runtime and DirectML",
         help="Run a case or a program on pairs of ONNX Runtime and DirectML.dll, and say since which version it is wrong.",
-        example="opmap bisect --known empty-output-beside --dml-runtime /var/tmp/opmap-rig",
+        example="opmap versions --known empty-output-beside --dml-runtime /var/tmp/opmap-rig",
         options={
             "case": Option(None, "the id of a case or contract probe", metavar="ID", instead="subject"),
             "known": Option(None, "the id of a known defect (opmap known)", metavar="ID", instead="subject"),
@@ -382,85 +431,24 @@ COMMANDS: dict[str, Command] = {
             ),
         },
     ),
-    "fuzz": Command(
-        help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
-        example="opmap fuzz --provider dml --seconds 600 --report finds",
-        options={
-            "seconds": Option(60.0, "how long to search, shrinking included", seconds, "S", _HOW),
-            "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", _HOW),
-            "report": Option(
-                None, "write finds and their programs into this new folder", path, "DIR", _WRITTEN, instead="folder"
-            ),
-            "resume": Option(None, "continue the search of this folder", path, "DIR", _WRITTEN, instead="folder"),
-            "idioms": Option(False, "run each idiom of the table alone, in all its types", group=_HOW),
-            "shrink": Option(
-                False, "with --resume: only shrink the finds for which the search had no time", group=_HOW
-            ),
-        },
-    ),
-    "survey": Command(
-        help="Show what a provider does with indices that are out of range. Nothing is judged, except crashes and stray reads.",
-        example="opmap survey --provider dml",
-        options={
-            "report": Option(
-                None,
-                "add the table to this results bundle of the same provider, and to its report.html",
-                path,
-                "DIR",
-                _WRITTEN,
-            )
-        },
-    ),
-    "build": Command(
-        help="Write the collection of ONNX models with their test data.",
-        example="opmap build -o models",
-        options={"output": _output("a new folder, or one that this command wrote before", "DIR", required=True)},
-    ),
-    "merge": Command(
-        help="Join the results bundles of shards and adapters into one. Says what is missing, doubled or different.",
-        example="opmap merge shard1 shard2 -o whole",
-        options={
-            "folders": Option(None, "the folder of a results bundle", path, "DIR", nargs="+"),
-            "output": _output("write the whole bundle into this new folder", "DIR", required=True),
-        },
-    ),
-    "diff": Command(
-        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the cases.",
-        example="opmap diff yesterday today",
-        options={
-            "folders": Option(None, "the folders of two or more bundles, the oldest first", path, "DIR", nargs="+"),
-            "markdown": Option(False, "print Markdown", group=_WRITTEN, instead="format"),
-            "html": Option(None, "write an HTML page too, which needs no network", path, "FILE", _WRITTEN),
-        },
-    ),
-    "schema": Command(
-        help="Print the JSON Schema of a file of the results bundle.",
-        example="opmap schema diagnosis",
-        options={
-            "name": Option(
-                None,
-                "run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), times (times.json), survey (survey.json), diff or "
-                "diff-table (what opmap diff --json prints of two bundles, and of more)",
-                metavar="NAME",
-                nargs="1",
-            )
-        },
-    ),
-    "completion": Command(
-        help="Print the script with which a shell completes opmap's commands and options.",
-        example="opmap completion bash > ~/.local/share/bash-completion/completions/opmap",
-        options={"shell": Option(None, "the shell", choices=("bash", "zsh", "fish", "powershell"), nargs="1")},
-        notes="PowerShell: opmap completion powershell >> $PROFILE",
-    ),
     "doctor": Command(
+        summary="show what is installed and can run, and what to do",
         help="Show what is installed, which providers and adapters can run, and what to do about problems.",
         example="opmap doctor",
         options={"dml_runtime": OPTIONS["dml_runtime"]},
     ),
     "manual": Command(
+        summary="show a page of the manual",
         help="List the pages of the manual, or show one of them.",
         example="opmap manual providers",
         options={"page": Option(None, "the name of a page (default: list the pages)", metavar="PAGE", nargs="?")},
+    ),
+    "completion": Command(
+        summary="print the script that completes commands in a shell",
+        help="Print the script with which a shell completes opmap's commands and options.",
+        example="opmap completion bash > ~/.local/share/bash-completion/completions/opmap",
+        options={"shell": Option(None, "the shell", choices=("bash", "zsh", "fish", "powershell"), nargs="1")},
+        notes="PowerShell: opmap completion powershell >> $PROFILE",
     ),
 }
 """Each command by its name. Its code is the function `run` in the module of this name in opmap/cli/commands/."""

@@ -6,12 +6,11 @@ element open; the others (`an input's element one position further`) do not say 
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ..cases.case import Case
-from ..errors import InputError, shown
+from ..errors import InputError, shown, similar
 from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
 from ..judge.compare import undefined
@@ -53,19 +52,14 @@ def check_causes(entries: Sequence[KnownFailure], file: str) -> None:
 
 def _problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
     if entry.fault is not None and entry.fault not in FAULTS:
-        wanted = f"must name one of the {len(FAULTS)} planted faults (opmap faults lists them)"
-        yield "fault", f"{wanted}, got {shown(entry.fault)}{_nearest(entry.fault, FAULTS)}"
+        wanted = f"must name one of the {len(FAULTS)} planted faults (opmap validate --list faults)"
+        yield "fault", f"{wanted}, got {shown(entry.fault)}{similar(entry.fault, FAULTS)}"
     if entry.relation is not None:
         kind, colon, text = entry.relation.partition(": ")
         if kind not in KINDS or (colon and not text):
-            hint = "; a fault model is named by the key fault" if kind == "fault" else _nearest(kind, KINDS)
+            hint = "; a fault model is named by the key fault" if kind == "fault" else similar(kind, KINDS)
             wanted = f"must be one of {', '.join(KINDS)}, alone or as 'KIND: TEXT'"
             yield "relation", f"{wanted}, got {shown(entry.relation)}{hint}"
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name[:100], [n for n in names if n != name], n=1, cutoff=0.4)
-    return f"; the nearest is {near[0]}" if near else ""
 
 
 class KnownCauses:

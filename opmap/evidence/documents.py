@@ -1,4 +1,4 @@
-"""The types of the JSON files in a results bundle, and of what `diff` prints. `opmap schema` prints a JSON Schema for each."""
+"""The types of the JSON files in a results bundle, and of what `diff` prints. `opmap manual results` has the keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import Answer, OddOneOut
 from ..engines.machine.facts import Fact
+from ..judge.against import RuleRow
 from ..judge.record import SCHEMA, TensorRecord
 from ..limits import MAX_RECORDS
 from ..vocabulary import Verdict
@@ -136,7 +137,10 @@ class SurveyRow(msgspec.Struct, frozen=True):
 
 
 class SurveyDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider does with invalid indices. `observations` has each question with its answers."""
+    """What a provider does with invalid indices, and DirectML itself with descriptors that keep or break the rules.
+
+    `observations` has each question about an index with its answers. `rules` is null for all other providers.
+    """
 
     schema: str = "opmap-survey/1"
     provider: str
@@ -144,6 +148,7 @@ class SurveyDocument(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     rows: list[SurveyRow]
     observations: list[dict[str, object]]
+    rules: list[RuleRow] | None = None
 
 
 # --- diagnosis.json ---
@@ -297,7 +302,7 @@ and passes now."""
 
 
 class CauseSide(msgspec.Struct, frozen=True):
-    """A cause in one of the two runs: see `opmap schema diagnosis`."""
+    """A cause in one of the two runs: see DiagnosisDocument."""
 
     cases: int
     verdicts: list[Verdict]

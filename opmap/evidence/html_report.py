@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ..cases.case import Case
-from ..cases.coverage.covered import measure
+from ..cases.coverage.covered import STRENGTHS, OperatorCoverage, measure, operator_coverage
 from ..errors import cut, encodable, one_line
 from ..files import to_json, write_output
 from ..judge.record import Record
@@ -21,7 +21,6 @@ from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Spec, load_spec
 from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
-from .coverage_tables import STRENGTHS, OperatorCoverage, operator_coverage
 from .documents import HTML, SURVEY, Facts, SurveyDocument
 from .heading import heading
 from .pages import page, write_page

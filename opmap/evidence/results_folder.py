@@ -66,6 +66,20 @@ def factory(provider: str) -> dict[str, str | None]:
     return {"factory": provider, "factory_sha256": digest}
 
 
+def check_folder(path: str | os.PathLike[str], *, resume: bool = False, option: str = "--report") -> None:
+    """Raises InputError if a folder is not the one that is wanted: a new or empty one, or with `resume` that of an interrupted run."""
+    path = Path(path)
+    if resume and not (path / RUN).is_file():
+        raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(path))
+    if (
+        not resume
+        and os.path.lexists(path)
+        and (not path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in path.iterdir()))
+    ):
+        hint = " (--resume continues an interrupted run)" if option == "--report" else ""
+        raise InputError(f"{option} must be a new or empty folder{hint}", file=str(path))
+
+
 class ResultsFolder:
     """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
 
@@ -79,9 +93,9 @@ class ResultsFolder:
         self._file: BinaryIO | None = None
         with self._writing():
             if not resume:
-                with suppress(FileExistsError):  # a file is in its place: `_check` refuses it
+                with suppress(FileExistsError):  # a file is in its place: `check_folder` refuses it
                     self.path.mkdir(parents=True, exist_ok=True)
-            self._check(resume)
+            check_folder(self.path, resume=resume, option=self._option)
             self._lock = FileLock(self.path / LOCK)
             try:
                 self._lock.acquire(timeout=0)
@@ -89,20 +103,12 @@ class ResultsFolder:
                 message = "must be a folder into which no other run writes: one is not finished"
                 raise InputError(message, file=str(self.path)) from None
             try:
-                self._check(resume)  # another run may have ended between the two
+                check_folder(
+                    self.path, resume=resume, option=self._option
+                )  # another run may have ended between the two
             except BaseException:
                 self.release()
                 raise
-
-    def _check(self, resume: bool) -> None:
-        """Raises InputError if this is not the folder that is wanted."""
-        if resume and not (self.path / RUN).is_file():
-            raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(self.path))
-        if not resume and (
-            not self.path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir())
-        ):
-            hint = " (--resume continues an interrupted run)" if self._option == "--report" else ""
-            raise InputError(f"{self._option} must be a new or empty folder{hint}", file=str(self.path))
 
     def check_same(self, before: Mapping[str, Option], now: Mapping[str, Option]) -> None:
         """Raises InputError if a run was started with other options than those with which this run would go on.

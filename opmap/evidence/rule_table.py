@@ -1,50 +1,28 @@
-"""The table of the rules against what DirectML itself accepts."""
+"""The table of the rules against what DirectML itself accepts, below that of `opmap survey`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from ..judge.against import FINDINGS, WORDS, Answer, RuleRow
 from .terminal import print_line, print_text
 
-SCHEMA = "opmap-rules-against/1"
 
-
-class RulesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `opmap rules --check-on directml --json` prints. `feature_level` and `data_types` are what the device says."""
-
-    schema: str = SCHEMA
-    provider: str
-    version: str | None
-    adapter: str | None
-    device_class: str | None
-    feature_level: str | None
-    data_types: list[str] | None
-    rows: list[RuleRow]
-
-
-def print_rules(document: RulesDocument) -> None:
-    """Prints the table, and below it what was computed for each descriptor with a finding, or a message of the debug layers.
+def print_rules(place: str, rows: Sequence[RuleRow]) -> None:
+    """Prints the table of the rules against what the provider at `place` accepts, and below it what was computed for each descriptor with a finding, or a message of the debug layers.
 
     The columns `operator` and `graph` are about CompileOperator and CompileGraph.
     """
-    where = " ".join(filter(None, (document.provider, document.version, document.adapter)))
-    print_text(f"rules against {where} ({document.device_class})")
-    print_text(f"the device says: feature level {document.feature_level}, {', '.join(document.data_types or ())}")
+    print_text(f"rules against {place}")
     print_line(_line("", "descriptor", "rules", WORDS, "disagree"))
-    for number, row in enumerate(document.rows, 1):
+    for number, row in enumerate(rows, 1):
         answers = [_word(row.answers[compile]) for compile in WORDS]
         disagree = ", ".join(finding.removesuffix("-disagrees") for finding in row.findings)
         print_line(_line(str(number), _name(row), "forbid" if row.rules else "allow", answers, disagree))
-    for number, row in enumerate(document.rows, 1):
+    for number, row in enumerate(rows, 1):
         if row.findings or any(answer.messages for answer in row.answers.values()):
             print_text(_details(number, row))
-    counts = [
-        f"{sum(finding in row.findings for row in document.rows)} {finding}: {FINDINGS[finding]}"
-        for finding in FINDINGS
-    ]
+    counts = [f"{sum(finding in row.findings for row in rows)} {finding}: {FINDINGS[finding]}" for finding in FINDINGS]
     print_text("\n".join(counts))
 
 

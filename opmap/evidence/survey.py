@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..cases.invalid_indices import POSITIONS, simplest
 from ..errors import printable
+from ..judge.against import RuleRow
 from ..judge.survey import NOT_ASKED, Observation, failures
 from ..mapping.dxdispatch import model_json
 from .documents import SurveyDocument, SurveyRow
@@ -154,7 +155,9 @@ def _subject(observation: Observation) -> str:
 # --- JSON ---
 
 
-def survey_document(provider: str, device_class: str | None, observations: Sequence[Observation]) -> SurveyDocument:
+def survey_document(
+    provider: str, device_class: str | None, observations: Sequence[Observation], rules: list[RuleRow] | None = None
+) -> SurveyDocument:
     """Returns the document that `survey --json` prints, and that survey.json of a results bundle holds."""
     return SurveyDocument(
         provider=provider,
@@ -162,6 +165,7 @@ def survey_document(provider: str, device_class: str | None, observations: Seque
         failures=len(failures(observations)),
         rows=rows(observations),
         observations=[_observation(observation) for observation in observations],
+        rules=rules,
     )
 
 

@@ -224,3 +224,10 @@ def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
     wrong = next((b for b in tensor.Bits if b is not None and not (len(b) == width and set(b) <= _HEXADECIMAL)), None)
     if wrong is not None:
         raise InputError(f"must have {width} hexadecimal digits each, got {shown(wrong)}", path=place, file=str(file))
+
+
+def failed_ids(folder: str) -> list[str]:
+    """Returns the ids of the cases and probes that failed in a bundle, in its order. Raises InputError as `read_records` does."""
+    return list(
+        dict.fromkeys(record.case for _, record in read_bundle(folder).read_records() if record.failed and record.case)
+    )

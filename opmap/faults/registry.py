@@ -1,9 +1,7 @@
 """All faults by name. Each can run as a provider: to show how a failure looks, and to test the suite."""
 
-import difflib
-
 from ..engines.providers import OpenProvider
-from ..errors import InputError
+from ..errors import InputError, shown, similar
 from .addresses import ADDRESS_FAULTS
 from .arrays import ARRAY_FAULTS
 from .conditions import CONDITION_FAULTS
@@ -35,10 +33,8 @@ FAULTS: dict[str, Fault] = {
 def open_fault(name: str) -> OpenProvider:
     """Returns the provider `fault:<name>`. Raises InputError for an unknown name."""
     if name not in FAULTS:
-        similar = difflib.get_close_matches(name, FAULTS, n=3, cutoff=0.4)
-        hint = f"; similar: {', '.join(similar)}" if similar else ""
+        hint = similar(name, FAULTS) or "; opmap validate --list faults prints them"
         raise InputError(
-            f"--provider fault:NAME must name one of the {len(FAULTS)} planted faults, got {name!r}{hint}"
-            " (opmap faults lists them)"
+            f"--provider fault:NAME must name one of the {len(FAULTS)} planted faults, got {shown(name)}{hint}"
         )
     return OpenProvider(f"fault:{name}", None, None, FaultProvider(FAULTS[name]))

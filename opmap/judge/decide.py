@@ -114,18 +114,21 @@ def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider
     if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
         message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"
         return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
-    if error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
-        operator = OPERATORS[outcome.case.desc.operator].onnx_operator
-        return {
-            "verdict": Verdict.UNSUPPORTED,
-            "stage": Stage.LOAD,
-            "message": f"the CPU EP has no kernel of {operator}: {error}",
-        }
-    return error_fields(error)
+    return error_fields(error, provider)
 
 
-def error_fields(error: ProviderError) -> dict[str, Any]:
-    """Returns the fields of a record about an error that ended an item."""
+def no_judge(case: Case, provider: OpenProvider) -> str | None:
+    """Returns why a provider is no judge of the bits of a case; None if it is one."""
+    operator, data_type = OPERATORS[case.desc.operator], case.desc.output.data_type
+    why = operator.not_on_cpu.get(data_type) if provider.name == CPU else None
+    return f"the CPU EP is no judge of {operator.onnx_operator} of {data_type.name}: {why}" if why else None
+
+
+def error_fields(error: ProviderError, provider: OpenProvider | None = None) -> dict[str, Any]:
+    """Returns the fields of a record about an error that ended an item. That the CPU EP lacks a kernel is no fault of it."""
+    if provider and error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
+        message = f"the CPU EP has no kernel of an operator: {error}"
+        return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
     return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
 
 

@@ -20,7 +20,6 @@ from ..engines.arrays import dtype_of, from_array, not_arrays, wrong_array
 from ..engines.performer import Performer
 from ..engines.protocol import COPIES
 from ..engines.providers import OpenProvider
-from ..engines.sessions import CPU
 from ..engines.steps import Result
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
@@ -28,7 +27,7 @@ from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS, not_expressible
 from ..tensors import DataType
 from ..vocabulary import Verdict
-from .decide import decide
+from .decide import decide, no_judge
 from .graph import described
 from .outcome import Outcome
 from .record import PathRecord, PlacementRecord, Record
@@ -106,10 +105,8 @@ class Judge:
             if not has_variant(provider, variant):
                 message = f"{provider.name} does not have the variant {case.variant}"
                 raise MappingError(message, verdict=Verdict.UNSUPPORTED)
-            operator, data_type = OPERATORS[case.desc.operator], case.desc.output.data_type
-            if provider.name == CPU and (why := operator.not_on_cpu.get(data_type)):
-                message = f"the CPU EP is no judge of {operator.onnx_operator} of {data_type.name}: {why}"
-                raise MappingError(message, verdict=Verdict.UNSUPPORTED)
+            if why := no_judge(case, provider):
+                raise MappingError(why, verdict=Verdict.UNSUPPORTED)
             mapped = self.map(case)
             formed = variant.form.build(mapped, inputs)
             if formed is None:

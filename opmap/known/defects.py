@@ -15,7 +15,7 @@
     shows = { silent = ["are zeros"] }          # of which texts a failure of such a sequence has one, by its kind
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
-    pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap bisect
+    pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap versions
 
     [[defects.fails]]                           # as in a file of known failures (see known_failures)
     case = "*/fed-data"
@@ -29,7 +29,6 @@ DirectML without ONNX Runtime, and gives the versions of DirectML.dll itself.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -41,7 +40,7 @@ from packaging.specifiers import SpecifierSet
 
 from ..engines.machine.facts import DeviceClass
 from ..engines.sessions import DIRECTML
-from ..errors import InputError
+from ..errors import InputError, shown, similar
 from .known_failures import KnownFailure
 
 Kind = Literal["silent", "crash", "hang", "refusal"]
@@ -80,7 +79,7 @@ class SeenOn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One defect of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap bisect` saw."""
+    """One defect of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap versions` saw."""
 
     id: str
     title: str
@@ -155,7 +154,6 @@ def find_defect(id: str) -> Defect:
     """Returns the defect with this id. Raises InputError with the nearest ids if there is none."""
     by_id = {defect.id: defect for defect in defects()}
     if id not in by_id:
-        near = difflib.get_close_matches(id, by_id, n=3, cutoff=0.4)
-        hint = f", did you mean {' or '.join(near)}?" if near else " (opmap known lists them)"
-        raise InputError(f"known: must be the id of a defect, got {id!r}{hint}")
+        hint = similar(id, by_id) or "; opmap known lists them"
+        raise InputError(f"known must be given the id of a defect, got {shown(id)}{hint}")
     return by_id[id]

@@ -32,12 +32,12 @@ class Group(NamedTuple):
 
 
 RUN = (PYTEST, "validate", "diagnose")
-JUDGING = Group("", (*RUN, "check", "shrink", "survey"))
+JUDGING = Group("", (*RUN, "check", "survey"))
 CASES = Group("which cases", RUN)
 HOW = Group("how they are run", RUN)
 TOGETHER = Group("how they are run", ("validate", "diagnose"))
 DIRECTML = Group(
-    "where and how the DirectML execution provider runs", (*JUDGING.commands, "export", "fuzz", "rules", "bisect")
+    "where and how the DirectML execution provider runs", (*JUDGING.commands, "export", "fuzz", "versions")
 )
 WRITTEN = Group("what is written", ("validate", "diagnose"))
 
@@ -50,6 +50,7 @@ class Option(NamedTuple):
     - `also`: commands that have this option, beside those of its group.
     - `nargs`: how many words the option takes, if it stands on the command line without its name: "1", "?" or "+".
     - `instead`: of the options of a command that have the same text here, only one can be given.
+    - `rare`: --help leaves it out, --help-all shows it.
     - `pytest_note` is added to the help under pytest.
     """
 
@@ -64,6 +65,7 @@ class Option(NamedTuple):
     short: tuple[str, ...] = ()
     required: bool = False
     instead: str = ""
+    rare: bool = False
     pytest_note: str = ""
 
     def add(self, add_option: Callable[..., object], name: str, prefix: str = "--", **changes: object) -> None:
@@ -78,8 +80,8 @@ class Option(NamedTuple):
             keywords |= {"type": self.type, "metavar": self.metavar, "choices": self.choices}
             note = ""
             if self.default == ():
-                keywords |= {"action": "append", "default": []}
-                note = "; may be repeated"
+                keywords |= {"default": []} if self.nargs else {"action": "append", "default": []}
+                note = "" if self.nargs else "; may be repeated"
             elif isinstance(self.default, (str, int, float)):
                 note = f" (default: {str(self.default).removesuffix('.0')})"
             keywords["help"] = self.help if self.help == SUPPRESS else f"{self.help}{note}"
@@ -115,7 +117,8 @@ class _Table(NamedTuple):
         feature_level,
         "L",
         JUDGING,
-        ("map", "export"),
+        ("build", "export"),
+        rare=True,
     )
     index_conversion: IndexConversion | None = option(
         None,
@@ -123,7 +126,8 @@ class _Table(NamedTuple):
         "the DirectML EP supports it best (default: graph; on DirectML directml)",
         choices=("graph", "host", "directml"),
         group=JUDGING,
-        also=("map", "export"),
+        also=("build", "export"),
+        rare=True,
     )
     provider_option: Sequence[tuple[str, str]] = option(
         (),
@@ -132,6 +136,7 @@ class _Table(NamedTuple):
         "K=V",
         JUDGING,
         ("export", "fuzz"),
+        rare=True,
     )
     session_option: Sequence[tuple[str, str]] = option(
         (),
@@ -140,6 +145,7 @@ class _Table(NamedTuple):
         "K=V",
         JUDGING,
         ("export", "fuzz"),
+        rare=True,
     )
     ep_library: Sequence[tuple[str, str]] = option(
         (),
@@ -148,12 +154,29 @@ class _Table(NamedTuple):
         "NAME=PATH",
         JUDGING,
         ("export", "fuzz"),
+        rare=True,
     )
     in_process: bool = option(
         False,
         "MODULE:NAME: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
         group=JUDGING,
         also=("export",),
+        rare=True,
+    )
+    wanted: Sequence[str] = option(
+        (),
+        "the id of a case or probe of any tier, a glob over the ids of the tier, or a file with one of these per line "
+        "(default: all of the tier)",
+        metavar="ID|GLOB|FILE",
+        also=("validate", "build"),
+        nargs="*",
+    )
+    operator: Sequence[str] = option(
+        (),
+        "all of this operator, by DirectML's or ONNX's name, beside the ids and globs",
+        metavar="NAME",
+        group=CASES,
+        also=("build",),
     )
     tier: Tier = option(
         TIERS[0],
@@ -161,9 +184,11 @@ class _Table(NamedTuple):
         "alone, full has them too",
         choices=TIERS,
         group=CASES,
-        also=("catalog", "faults"),
+        also=("build",),
     )
-    filter: Sequence[str] = option((), "only cases and probes whose id matches", metavar="GLOB", group=CASES)
+    filter: Sequence[str] = option(
+        (), "only cases and probes whose id matches", metavar="GLOB", group=CASES, also=("build",)
+    )
     case: Sequence[str] = option(
         (),
         "only the case or probe with this id, of any tier, or with the ids in a file, one per line (PowerShell "
@@ -171,7 +196,9 @@ class _Table(NamedTuple):
         metavar="ID|@FILE",
         group=CASES,
         pytest_note="; for a file write --opmap-case=@FILE",
+        rare=True,
     )
+    failed_of: str | None = option(None, "only the cases that failed in this results bundle", path, "BUNDLE", CASES)
     shard: tuple[int, int] = option((1, 1), "only part I of N parts of the cases", shard, "I/N", CASES)
     known_failures: str | None = option(
         None,
@@ -185,25 +212,33 @@ class _Table(NamedTuple):
         "let the known defects of the DirectML EP fail the run too (opmap known lists them)",
         group=HOW,
         also=("check", "fuzz"),
+        rare=True,
     )
     rerun_dangerous: bool = option(
         False,
         "also run what is known to hang or to lose the device; Windows stops after five of these in a minute",
         group=HOW,
-        also=("check", "shrink", "survey", "export", "fuzz"),
+        also=("check", "survey", "export", "fuzz"),
+        rare=True,
     )
-    repeat: int = option(1, "run each case N times; different results are a mismatch", count, "N", HOW)
+    repeat: int = option(1, "run each case N times; different results are a mismatch", count, "N", HOW, rare=True)
     shuffle: int | None = option(
-        None, "run the cases in another order; the same seed gives the same order", number, "SEED", HOW
+        None, "run the cases in another order; the same seed gives the same order", number, "SEED", HOW, rare=True
     )
-    max_failures: int | None = option(None, "stop after N failed cases", count, "N", HOW)
+    max_failures: int | None = option(None, "stop after N failed cases", count, "N", HOW, rare=True)
     pack: int = option(
-        1, "put up to N independent cases into one model and session (see opmap manual variants)", count, "N", TOGETHER
+        1,
+        "put up to N independent cases into one model and session (see opmap manual variants)",
+        count,
+        "N",
+        TOGETHER,
+        rare=True,
     )
     fresh_sessions: bool = option(
         False,
         "give each case a session of its own; by default cases that have the same model share one",
         group=TOGETHER,
+        rare=True,
     )
     adapter: str | None = option(
         None, "DirectML: use the adapter whose name contains this text, in any case", optional, "SUBSTRING", DIRECTML
@@ -214,18 +249,32 @@ class _Table(NamedTuple):
         number,
         "N",
         DIRECTML,
+        rare=True,
     )
-    disable_metacommands: bool = option(False, "DirectML: do not use the driver's own kernels", group=DIRECTML)
+    disable_metacommands: bool = option(
+        False, "DirectML: do not use the driver's own kernels", group=DIRECTML, rare=True
+    )
     debug_layer: bool = option(
         False,
         "--provider directml: turn the debug layers on; what they say about a case is part of its message",
         group=DIRECTML,
+        rare=True,
     )
     timeout_per_case: float = option(
-        30.0, "time limit of each step of a case in seconds, for a provider in a worker process", seconds, "S", DIRECTML
+        30.0,
+        "time limit of each step of a case in seconds, for a provider in a worker process",
+        seconds,
+        "S",
+        DIRECTML,
+        rare=True,
     )
     start_timeout: float = option(
-        120.0, "time limit of the start of a provider in seconds, in a worker process", seconds, "S", DIRECTML
+        120.0,
+        "time limit of the start of a provider in seconds, in a worker process",
+        seconds,
+        "S",
+        DIRECTML,
+        rare=True,
     )
     dml_runtime: str | None = option(
         None,
@@ -240,6 +289,7 @@ class _Table(NamedTuple):
         optional,
         "NAME",
         DIRECTML,
+        rare=True,
     )
     write_known_failures: str | None = option(
         None,
@@ -247,6 +297,7 @@ class _Table(NamedTuple):
         path,
         "FILE",
         WRITTEN,
+        rare=True,
     )
     report: str | None = option(
         None, "write the results bundle into this new folder", path, "DIR", WRITTEN, (PYTEST,), instead="bundle"

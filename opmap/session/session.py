@@ -14,7 +14,7 @@ from ..cases.case import CASE_IDS, Case
 from ..cases.catalogue import catalogue
 from ..cases.contract_probes import ContractProbe, contract_probes
 from ..cases.probes import Probe, probes
-from ..cases.selection import Selection, case_ids, find_cases, has_variant
+from ..cases.selection import Selection, Wanted, case_ids, find_cases, has_variant
 from ..cases.variants import VARIANTS
 from ..descriptors import FEATURE_LEVELS
 from ..engines.provider_facts import DIRECT
@@ -28,7 +28,7 @@ from ..engines.providers import (
 from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
 from ..evidence.bundle import Bundle
-from ..evidence.results_folder import factory, identity
+from ..evidence.results_folder import check_folder, factory, identity
 from ..evidence.sums import ids_digest
 from ..files import read_bytes
 from ..judge.decide import not_run, refusal, settle
@@ -171,16 +171,33 @@ class Session:
         if error and self.bundle:
             self.bundle.release()
 
+    def check(self) -> None:
+        """Raises InputError for options that no case is needed for: a wrong provider, file of ids, bundle or folder."""
+        self.selection  # noqa: B018  # reads files of ids
+        options = self.options
+        if folder := options.report or options.resume:
+            check_folder(folder, resume=bool(options.resume))
+        self.open()
+
     # --- what is run ---
 
     @cached_property
     def selection(self) -> Selection:
-        """The cases and probes that were asked for. Raises InputError if a file of ids cannot be read."""
+        """The cases and probes that were asked for. Raises InputError if a file of ids or a bundle cannot be read."""
         options = self.options
+        ids = case_ids(options.case)
+        if options.failed_of:
+            from ..evidence.written_bundle import failed_ids
+
+            failed = failed_ids(options.failed_of)
+            ids = [id for id in failed if id in ids] if ids else failed
+            if not ids:
+                raise InputError("must hold a failed case of those that are named, got none", file=options.failed_of)
         return Selection(
             tier=options.tier,
+            wanted=Wanted.of(options.wanted, options.operator),
             globs=options.filter,
-            ids=case_ids(options.case),
+            ids=ids,
             shard=options.shard,
             layouts=full_name(options.provider) == DIRECT,
         )
@@ -220,7 +237,7 @@ class Session:
         if not others:
             return None
         missing = names(sorted({case.layout or case.variant for case in others}))
-        return f"{len(others)} cases left out: {self.provider_name} does not have {missing}"
+        return f"{len(others)} case{'s' * (len(others) > 1)} left out: {self.provider_name} does not have {missing}"
 
     @property
     def probes(self) -> Sequence[Probe | ContractProbe]:
@@ -282,8 +299,7 @@ class Session:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
         items: list[Item] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
-            option = "--case" if self.selection.ids else "--filter" if self.selection.globs else "--tier"
-            raise InputError(self.variants_note or f"{option} must match a case: {self.provider_name} has no probes")
+            raise InputError(self.variants_note or f"must select a case: {self.provider_name} has no probes")
         return items
 
     @cached_property
@@ -325,6 +341,7 @@ class Session:
             "case_ids": CASE_IDS,
             "known_failures": self._known_failures_digest,
             "provider": self.provider_name,
+            "wanted": [*self.selection.wanted.ids, *self.selection.wanted.globs],
             "case": self.selection.ids,
             **factory(self.options.provider),
             **selected,
@@ -360,7 +377,7 @@ class Session:
     @cached_property
     def _tier(self) -> Tier:
         """The tier that was asked for; if it does not have all the ids that were asked for, the smallest that has them."""
-        ids, tier = self.selection.ids, self.options.tier
+        ids, tier = self.selection.all_ids, self.options.tier
         return find_cases(ids, tier)[0] if ids else tier
 
     def _shipped_failures(self) -> Sequence[KnownFailure]:

@@ -62,7 +62,7 @@ def judged(fault=None, *, proof=None, filter=SELECTION, report=None, **options):
     """Returns a session whose cases were judged on the planted provider, and the provider."""
     planted = fault if isinstance(fault, Planted) else Planted(fault, proof=proof)
     session = Session(SessionOptions(provider="cpu", filter=filter, **options))
-    session._opened = Judge(OpenProvider(CPU, planted.version, "hardware", planted), brief=True)
+    session._opened = Judge(OpenProvider(CPU, planted.version, "cpu", planted), brief=True)
     session.judge_all()
     return session, planted
 

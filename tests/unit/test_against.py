@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiers import survey_questions
 
+from opmap.cases import rule_breaks
 from opmap.cases.rule_breaks import questions
 from opmap.cli import main
 from opmap.engines import providers
-from opmap.engines.direct import DEBUG_LAYER, DirectProvider
+from opmap.engines.direct import DirectProvider
 from opmap.engines.provider_facts import DIRECT
 from opmap.engines.worker import HangLimit
 from opmap.judge.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
-from opmap.session import open_judge
 from opmap.spec import all_specs, tensor_rules
 
 CHILD = Path(__file__).with_name("pretend_directml.py")
@@ -124,51 +125,34 @@ class TestRows:
 
 
 class TestCommand:
-    """`opmap rules --check-on directml`."""
+    """`opmap survey --provider directml`: the second table."""
 
     @pytest.fixture
     def pretended(self, monkeypatch):
-        def open_one(name, debug_layer=False, **_):
-            options = {DEBUG_LAYER: str(debug_layer)}
-            words = [sys.executable, str(CHILD), str(CHILD.parents[2]), "refused"]
-            return providers._opened(DirectProvider(name, options, command=words))
+        """DirectML is pretended, and only few questions are asked."""
 
-        assert open_judge is not None, "its module must have the real open_provider before it is replaced"
-        monkeypatch.setattr(providers, "open_provider", open_one)
+        def open_one(name, **_):
+            words = [sys.executable, str(CHILD), str(CHILD.parents[2]), "refused"]
+            return providers._opened(DirectProvider(name, command=words))
+
+        monkeypatch.setattr("opmap.session.session.open_provider", open_one)
+        monkeypatch.setattr(
+            "opmap.cli.commands.survey.questions", lambda operator: survey_questions()[operator.name][:1]
+        )
+        monkeypatch.setattr(rule_breaks, "questions", lambda: of("example 2") + of("GATHER.D2"))
 
     def test_the_table(self, pretended, capsys):
-        assert 0 == main(["rules", "--check-on", "directml"])
+        """The survey of indices comes first, then the rules beside what DirectML accepts."""
+        main(["survey", "--provider", "directml"])
         text = capsys.readouterr().out
-        assert "rules against directml 1.15.4.0 pretended (emulated)" in text
-        assert "the device says: feature level 6_4" in text
+        assert text.index("invalid indices on directml (emulated)") < text.index("rules against directml (emulated)")
         assert "GATHER example 2: rule-disagrees" in text
         count = text.count(": rule-disagrees")
-        assert (
-            count
-            and f"{count} rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse"
-            in text
-        )
+        assert f"{count} rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
 
-    def test_the_document_of_one_rule(self, pretended, capsys):
-        assert 0 == main(["rules", "gather.d2", "--check-on", "directml", "--json"])
-        document = json.loads(capsys.readouterr().out)
-        assert "opmap-rules-against/1" == document["schema"]
-        assert ["GATHER.D2"] * 3 == [row["source"] for row in document["rows"]]
-        assert {"operator", "graph"} == set(document["rows"][0]["answers"])
-
-    @pytest.mark.slow
-    def test_messages_of_the_debug_layers(self, pretended, capsys):
-        """They stand below the answer that they are about, also where the rules and DirectML agree."""
-        assert 0 == main(["rules", "--check-on", "directml", "--debug-layer"])
-        text = capsys.readouterr().out
-        assert text.count("CompileGraph: debug layer: warning 7: pretended") == text.count(
-            "CompileOperator: debug layer: "
-        )
-        assert "GATHER.D2: as the rules say" in text
-        assert 0 == main(["rules", "GATHER.D2", "--check-on", "directml", "--debug-layer", "--json"])
-        (row, *_) = json.loads(capsys.readouterr().out)["rows"]
-        assert ["debug layer: warning 7: pretended"] == row["answers"]["operator"]["messages"]
-
-    def test_an_unknown_rule_is_bad_usage(self, capsys):
-        assert 2 == main(["rules", "GATHER.X9", "--check-on", "directml"])
-        assert "must be a rule id" in capsys.readouterr().err
+    def test_the_document(self, pretended, capsys):
+        """`rules` has a row per descriptor."""
+        main(["survey", "--provider", "directml", "--json"])
+        rows = json.loads(capsys.readouterr().out)["rules"]
+        assert ["example 2", *["GATHER.D2"] * 3] == [row["source"] for row in rows]
+        assert {"operator", "graph"} == set(rows[0]["answers"])

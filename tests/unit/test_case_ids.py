@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class TestMeaning:
-    """`opmap catalog --help` explains an id in the words of the code that makes ids."""
+    """`opmap validate --help-all` explains an id in the words of the code that makes ids."""
 
     TEXT = " ".join(MEANING.split())
 
@@ -181,7 +181,7 @@ class TestUnknown:
     def test_name_of_a_file(self, monkeypatch):
         """A name without a slash is like no id: no tier is listed for it, which would take seconds."""
         monkeypatch.setattr(selection, "_standard_ids", None)
-        with pytest.raises(InputError, match="got 'dispatch' \\(opmap catalog --list prints ids\\)"):
+        with pytest.raises(InputError, match="got 'dispatch' \\(opmap validate --list prints ids\\)"):
             find_case("dispatch")
 
     def test_no_long_id_is_compared(self, monkeypatch):
@@ -211,8 +211,8 @@ class TestValidate:
         """The command that runs a case again names no tier."""
         session = Session(SessionOptions(provider="cpu", tier="full", device_id=1))
         assert f"opmap validate --provider cpu --device-id 1 --case {FULL}" == session.again(find_case(FULL))
-        options = SessionOptions(provider="cpu", provider_option=[("a", "b")], debug_layer=True, pack=8)
-        words = "--provider cpu --provider-option a=b --debug-layer"
+        options = SessionOptions(provider="cpu", provider_option=[("a", "b")], pack=8)
+        words = "--provider cpu --provider-option a=b"
         assert f"opmap validate {words} --pack 8 --case y --case x" == options.again("x", None, ["y"])
         assert f"opmap check f.json {words}" == options.again("x", "f.json")
 
@@ -252,28 +252,30 @@ class TestExplain:
         assert 2 == capsys.readouterr().out.count("DML_OPERATOR_GATHER_ND ")
 
 
-class TestMap:
-    """`opmap map` writes the model of a case in its variant."""
+class TestBuild:
+    """`opmap build` writes the model of a case in its variant."""
 
     def test_init(self, tmp_path, capsys):
         """If the case's indices are an initializer, they are one in the model, and no test data is fed for them."""
-        assert 0 == main(["map", EXAMPLE, "-o", str(tmp_path / "out")])
+        assert 0 == main(["build", EXAMPLE, "-o", str(tmp_path / "out")])
 
-        assert ["InputTensor"] == [value.name for value in onnx.load(tmp_path / "out" / "model.onnx").graph.input]
-        files = sorted(path.name for path in (tmp_path / "out" / "test_data_set_0").iterdir())
+        (folder,) = [path for path in (tmp_path / "out").iterdir() if path.is_dir()]
+        assert ["InputTensor"] == [value.name for value in onnx.load(folder / "model.onnx").graph.input]
+        files = sorted(path.name for path in (folder / "test_data_set_0").iterdir())
         assert ["input_0.pb", "output_0.pb"] == files
         assert "  variant      init: The indices are initializers" in capsys.readouterr().out
 
     def test_files_and_outputs(self, tmp_path, capsysbinary):
         """Files beside the model are written too, and a further output gets its expected values."""
-        assert 0 == main(["map", f"{SMOKE}/external", "-o", str(tmp_path / "model.onnx"), "--json"])
-        assert "external" == json.loads(capsysbinary.readouterr().out)["variant"]
+        assert 0 == main(["build", f"{SMOKE}/external", "-o", str(tmp_path / "model.onnx"), "--json"])
+        (model,) = json.loads(capsysbinary.readouterr().out)["models"].values()
+        assert "external" == model["variant"]
         onnx.checker.check_model(tmp_path / "model.onnx")
 
-        assert 0 == main(["map", f"{SMOKE}/second-output", "-o", str(tmp_path / "two")])
-        assert (tmp_path / "two" / "test_data_set_0" / "output_1.pb").is_file()
+        assert 0 == main(["build", f"{SMOKE}/second-output", "-o", str(tmp_path / "two")])
+        assert [*(tmp_path / "two").rglob("test_data_set_0/output_1.pb")]
 
     def test_feature_level(self, tmp_path, capsys):
         """The descriptor must keep the rules of the feature level, as that of a file must."""
-        assert 2 == main(["map", SMOKE, "-o", str(tmp_path / "x.onnx"), "--feature-level", "1_0"])
+        assert 2 == main(["build", SMOKE, "-o", str(tmp_path / "x.onnx"), "--feature-level", "1_0"])
         assert "gather/example.1: InputTensor.Sizes: must be of 4 dimensions" in capsys.readouterr().err

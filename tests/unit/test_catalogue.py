@@ -10,6 +10,7 @@ from tiers import all_cases, own_cases
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
+from opmap.cases.globs import matcher
 from opmap.cases.parameters import WIDTHS, cases_with, extra_classes
 from opmap.cases.random_cases import data_types
 from opmap.cases.selection import Selection, select
@@ -340,7 +341,7 @@ class TestSelection:
     def test_operators_that_no_glob_can_match(self, globs, operators):
         """They are not listed, and the selected cases are the same."""
         assert operators == {case.desc.operator for case in catalogue("smoke", globs=globs)}
-        chosen = [case.id for case in select(all_cases("smoke"), globs=globs)]
+        chosen = [case.id for case in select(all_cases("smoke"), matcher(globs))]
         assert chosen == [case.id for case in Selection(tier="smoke", globs=globs).cases()]
 
     def test_shards_are_disjoint_and_complete(self):
@@ -352,13 +353,13 @@ class TestSelection:
 
     def test_globs(self):
         """A case is selected if any of the globs matches its id; a dot in a glob is a dot."""
-        chosen = select(SMOKE, globs=["gather/example.*", "*/int8/*"])
+        chosen = select(SMOKE, matcher(["gather/example.*", "*/int8/*"]))
         assert chosen == [c for c in SMOKE if c.id.startswith("gather/example.") or "/int8/" in c.id]
-        assert ["gather/example.2"] == [c.id for c in select(SMOKE, globs=["gather/example.2"])]
+        assert ["gather/example.2"] == [c.id for c in select(SMOKE, matcher(["gather/example.2"]))]
 
     def test_nothing_left_is_an_error(self):
         """An empty selection is refused, and the error names the option and its value."""
         with pytest.raises(InputError, match=r"--filter must match a case, got 'nothing', 'GATHER/\*'"):
-            select(SMOKE, globs=["nothing", "GATHER/*"])
+            Selection(globs=["nothing", "GATHER/*"]).cases()
         with pytest.raises(InputError, match="--shard must have at least one of the 2 selected cases, got 3/4"):
             select(SMOKE[:2], shard=(3, 4))

@@ -16,7 +16,7 @@ from tiers import all_cases
 
 from opmap import Session
 from opmap.cli import main
-from opmap.cli.parser import COMMANDS
+from opmap.cli.parser import COMMANDS, options_of
 from opmap.manual.pages import read_page, titles
 from opmap.mapping.dxdispatch import model_json
 
@@ -69,23 +69,29 @@ class TestHelp:
         values = re.search(r"IndicesTensor = \[([^\].]*)", out)[1].strip(", ").split(", ")
         assert len(set(values)) < len(values)
 
-    def test_rarely_used(self, capsys):
-        """The commands that are rarely used come last, and are named so."""
-        assert 0 == main(["--help"])
-        listed = re.findall(r"^    ([a-z]+) +(\(rarely used\))?", capsys.readouterr().out, re.MULTILINE)
-        rare = [name for name, mark in listed if mark]
-        assert {"build", "schema"} <= {*rare} and "validate" not in rare
-        assert rare == [name for name, _ in listed[-len(rare) :]]
+    @pytest.mark.parametrize("words", [[], ["--help"]])
+    def test_commands(self, words, capsys, monkeypatch):
+        """`opmap` alone prints the help: a line per command, on one screen of 80 x 24."""
+        monkeypatch.setenv("COLUMNS", "80")
+        assert 0 == main(words)
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) <= 24 and max(map(len, lines)) <= 80
+        assert [*COMMANDS] == [line.split()[0] for line in lines if re.match("  [a-z]", line)]
+        assert 17 == len(COMMANDS)
 
     def test_help_all(self, capsys):
         """`--help` has the options that are often used, `--help-all` has all; each of them can be given."""
-        shown = []
-        for option in ("--help", "--help-all"):
-            assert 0 == main(["validate", option])
-            shown.append(capsys.readouterr().out)
-        assert len(shown[0].splitlines()) < 60 < len(shown[1].splitlines())
-        assert "--provider NAME" in shown[0] and "--shuffle" not in shown[0] and "--shuffle" in shown[1]
-        assert "SUPPRESS" not in "".join(shown)
+        for command in ("validate", "check", "build", "diagnose", "explain", "export", "fuzz"):
+            shown = []
+            for option in ("--help", "--help-all"):
+                assert 0 == main([command, option])
+                shown.append(capsys.readouterr().out)
+            rare = [f"--{name.replace('_', '-')}" for name, row in options_of(command).items() if row.rare]
+            assert rare and not any(f"  {name} " in shown[0] for name in rare)
+            assert [] == [name for name in rare if name not in shown[1]]
+            assert "SUPPRESS" not in "".join(shown)
+        main(["validate", "--help"])
+        assert len(capsys.readouterr().out.splitlines()) <= 60
 
 
 class TestUsage:
@@ -95,8 +101,10 @@ class TestUsage:
     @pytest.mark.parametrize(
         "arguments, message",
         [
-            ([], "COMMAND"),
-            (["frobnicate"], "unknown command 'frobnicate'"),
+            (["frobnicate"], "unknown command 'frobnicate' (see opmap --help)"),
+            (["list"], "unknown command 'list': opmap validate --list prints the ids"),
+            (["run"], "unknown command 'run': opmap validate runs the cases"),
+            (["schema", "run"], "unknown command 'schema' (see"),
             (["validate", "--tier", "huge"], "--tier"),
             (["validate", "--shard", "3/2"], "must be I/N with I from 1 to N, got '3/2'"),
             (["validate", "--shard", "x"], "got 'x'"),
@@ -104,34 +112,58 @@ class TestUsage:
             (["validate", "--feature-level", "9_9"], "got '9_9'"),
             (["validate", "--filter", "nothing/*"], "--filter must match a case, got 'nothing/*'"),
             (["validate", "--case", "gather/nope"], "got 'gather/nope'"),
-            (["validate", "--case", "@no-such-file"], "--case @no-such-file"),
+            (["validate", "--case", "@no-such-file"], "--case no-such-file: no such file"),
+            (
+                ["validate", "gather/exmple.1"],
+                "must be the id of a case, got 'gather/exmple.1' (the nearest: gather/example.1,",
+            ),
+            (["validate", "--operator", "GatherNDD"], "got 'GatherNDD' (the nearest: GATHER_ND,"),
+            (["validate", "--operator", "x"], "got 'x' (there are ELEMENT_WISE_IDENTITY,"),
+            (["validate", "nothing/*"], "must fit a case of tier smoke, got 'nothing/*'"),
+            (["validate", "--failed-of", "no-such-folder"], "no-such-folder"),
+            (
+                ["validate", __file__.replace("test_cli.py", "inputs")],
+                "for models and descriptors there is opmap check",
+            ),
             (["validate", "--case", "gather/example.1", "--shard", "2/2"], "--shard must have at least one of the 1"),
             (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
             (
                 ["validate", "--provider", "fault:none", "--filter", "probe/*"],
-                "--filter must match a case: fault:none has no",
+                "must select a case: fault:none has no",
             ),
             (
                 ["validate", "--provider", "fault:none", "--tier", "contract"],
-                "--tier must match a case: fault:none has no",
+                "must select a case: fault:none has no",
             ),
             (["validate", "--provider", "cpu", "--report", __file__], "--report must be a new or empty folder"),
             (["validate", "--report", ""], "--report: must name a file or folder"),
-            (["map", "x.json", "-o", ""], "must name a file or folder"),
             (["build", "-o", ""], "must name a file or folder"),
             (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
-            (["validate", "--provider", "fault:index-of-by-one"], "got 'index-of-by-one'; similar: index-off-by-one, "),
-            (["validate", "--provider", "fault:?"], "got '?' (opmap faults lists them)"),
+            (
+                ["validate", "--provider", "fault:index-of-by-one"],
+                "got 'index-of-by-one', did you mean index-off-by-one?",
+            ),
+            (["validate", "--provider", "fault:?"], "got '?'; opmap validate --list faults prints them"),
             (["validate", "--provder", "cpu"], "opmap validate: unknown option --provder, did you mean --provider?"),
             (["validate", "--?=1"], "opmap validate: unknown option --? (see opmap validate --help)"),
-            (["validate", "gather/example.1"], "opmap validate: unexpected argument 'gather/example.1'"),
+            (["report", "x", "gather/example.1"], "opmap report: unexpected argument 'gather/example.1'"),
             (["validate", "--provider", "no_such_module:make"], "no_such_module"),
             (["validate", "--known-failures", "no-such-file"], "no-such-file"),
             (["explain", "x.json", "--at", "one"], "got 'one'"),
             (["check", "no-such-file.json"], "no-such-file.json"),
-            (["map", "no-such-file.json", "-o", "x.onnx"], "no-such-file.json"),
-            (["rules", "GATHER.X9"], "got 'GATHER.X9'"),
+            (["build", "no-such-file.json", "-o", "x.onnx"], "no-such-file.json"),
+            (["build", "gather/*", "-o", "x.onnx"], "--output must be a folder for "),
+            (["build", "--shipped", "--opset", "13", "-o", "x"], "--shipped must stand alone, got --opset"),
+            (["build", "--variant", "symbolc", "-o", "x"], "got 'symbolc', did you mean symbolic?"),
+            (["build", "--opset", "99", "-o", "x"], "--opset must be one of "),
+            (["build", "probe/gather/bool", "-o", "x"], "probes are no descriptors"),
+            (
+                ["explain", "GATHER.X9"],
+                "explain must be a rule id, such as TENSOR.C1 (opmap explain lists them), got 'GATHER.X9'",
+            ),
+            (["explain", "GATHER.C1", "--at", "1"], "--at must come with a file or the id of a case"),
+            (["known", "nope"], "known must be given the id of a defect, got 'nope'; opmap known lists them"),
         ],
     )
     def test_bad_usage(self, arguments, message, capsys):
@@ -253,37 +285,37 @@ class TestCheck:
         assert err.count("\n") == 1
 
 
-class TestMap:
-    """`opmap map` writes models."""
+class TestBuild:
+    """`opmap build` writes models."""
 
     def test_bad(self, tmp_path, capsys):
         """Nothing is written for a bad file."""
         file = write(tmp_path / "x.json", "gather/example.1", change=set_field("gather_example.1", "Axis", 7))
 
-        code = main(["map", str(file), "-o", str(tmp_path / "out.onnx")])
+        code = main(["build", str(file), "-o", str(tmp_path / "out.onnx")])
 
         assert code == 2
         assert "GATHER.F1" in capsys.readouterr().err
         assert not (tmp_path / "out.onnx").exists()
 
     def test_several(self, tmp_path, capsys):
-        """If a file dispatches several operators, --case chooses one."""
+        """If a file dispatches several operators, --node chooses one."""
         file = write(tmp_path / "x.json", "gather/example.1", "gather/example.2")
 
         codes = [
-            main(["map", str(file), "-o", str(tmp_path / "x.onnx"), *more])
-            for more in ([], ["--case", "gather_example.2"], ["--case", "no"])
+            main(["build", str(file), "-o", str(tmp_path / "x.onnx"), *more])
+            for more in ([], ["--node", "gather_example.2"], ["--node", "no"])
         ]
 
         assert codes == [2, 0, 2]
 
 
 class TestRules:
-    """`opmap rules` lists rules, or shows one."""
+    """`opmap explain` lists rules, or shows one."""
 
     def test_one(self, capsys):
         """A rule is shown with its text, formula, page and a change that breaks it."""
-        code = main(["rules", "gather.c5"])
+        code = main(["explain", "gather.c5"])
 
         out = capsys.readouterr().out
         assert code == 0
@@ -293,7 +325,7 @@ class TestRules:
 
     def test_one_of_every_tensor(self, capsys):
         """A rule of every tensor has no formula; an example of an operator breaks it."""
-        code = main(["rules", "TENSOR.C5"])
+        code = main(["explain", "TENSOR.C5"])
 
         out = capsys.readouterr().out
         assert code == 0
@@ -301,7 +333,7 @@ class TestRules:
 
     def test_all(self, capsys):
         """JSON lists every rule with a change that breaks it. Tables that support everything have none, nor what needs a level."""
-        main(["rules", "--json"])
+        main(["explain", "--json"])
 
         rules = json.loads(capsys.readouterr().out)
         ids = [r["id"] for r in rules]

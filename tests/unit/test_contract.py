@@ -162,15 +162,10 @@ class TestTier:
         assert sorted(chain.from_iterable(parts)) == sorted(self.probes(tier="contract"))
         assert min(map(len, parts)) > 0
 
-    def test_catalog(self, capsys):
-        """`opmap catalog --tier contract` lists the probes."""
-        assert main(["catalog", "--tier", "contract", "--json"]) == 0
-        assert [probe["id"] for probe in json.loads(capsys.readouterr().out)["contract"]] == list(PROBES)
-
-    def test_faults(self, capsys):
-        """`opmap faults --tier contract` is refused."""
-        assert main(["faults", "--tier", "contract"]) == 2
-        assert "--tier must be smoke, standard or full" in capsys.readouterr().err
+    def test_list(self, capsys):
+        """`opmap validate --tier contract --list` lists the probes."""
+        assert main(["validate", "--tier", "contract", "--list"]) == 0
+        assert capsys.readouterr().out.splitlines() == list(PROBES)
 
     def test_validate(self, capsys):
         """`opmap validate` prints them in a table of their own, and they prove nothing about cases."""

@@ -111,7 +111,7 @@ INCOMPLETE = {
     "a problem": (run_json(lambda run: run.update(problems=["a known failure is out of date"])), "$.totals.exit_code: must be 1"),
     "a foreign id": (replaced(b"gather/example.2", b"gather/example.9"), "$.selection.ids: must be the digest"),
     "another provider": (replaced(b'"provider":"CPUExecutionProvider"', b'"provider":"DmlExecutionProvider"'), "line 1: $.provider: must be 'CPUExecutionProvider', as in run.json, got 'DmlExecutionProvider'"),
-    "another device": (replaced(b'"device_class":"hardware"', b'"device_class":"emulated"'), "line 1: $.device_class: must be"),
+    "another device": (replaced(b'"device_class":"cpu"', b'"device_class":"emulated"'), "line 1: $.device_class: must be"),
     "other totals": (totals(verdicts={"pass": 3, "unsupported": 2}), "$.totals.verdicts: must be"),
     "more totals": (totals(verdicts={"pass": 7}), "must have 7 lines, each with its line break, as run.json says, got 5"),
     "other ids": (selected(ids="0" * 64), "$.selection.ids: must be the digest"),

@@ -6,17 +6,19 @@ from functools import cache
 
 import msgspec
 import pytest
+from adequacy.__main__ import main
+from adequacy.coverage import tier_coverage
+from adequacy.kernels import kernel_files, kernel_reached
 from tiers import others_slow, own_cases
 
 from opmap.cases.catalogue import catalogue, example_descriptor
 from opmap.cases.coverage.boundaries import boundary_rules
 from opmap.cases.coverage.covered import Covered, measure
-from opmap.cases.coverage.kernels import kernel_files, kernel_reached
 from opmap.cases.covering_arrays import arrays
 from opmap.cases.parameters import cases_in, classify, classify_desc, parameters
+from opmap.cases.probes import probes
 from opmap.cases.random_cases import random_descriptors
-from opmap.cli import main
-from opmap.evidence.coverage_tables import tier_coverage
+from opmap.cli import main as opmap
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import length
 
@@ -207,11 +209,11 @@ class TestKernels:
 
 
 class TestCommand:
-    """`opmap catalog` shows the coverage of a tier."""
+    """`python tools/adequacy coverage`, and `opmap validate --list`."""
 
     def test_table(self, capsys):
         """The table shows kernel classes, unreachable rules with the reason, and probes; nothing is missing."""
-        assert 0 == main(["catalog", "--tier", "smoke"])
+        assert 0 == main(["coverage", "--tier", "smoke"])
         out = capsys.readouterr().out
         assert "24 of 24 reachable classes on one adapter; the library names 60" in out
         assert "20 not reachable: ONNX's operators take no UINT32 indices" in out
@@ -221,24 +223,22 @@ class TestCommand:
 
     def test_json(self, capsys):
         """`--json` gives the same facts to a program."""
-        assert 0 == main(["catalog", "--json"])
+        assert 0 == main(["coverage", "--json"])
         document = json.loads(capsys.readouterr().out)
         assert len(SMOKE) == document["cases"] == sum(row["cases"] for row in document["operators"])
         assert [] == document["missing"]
         assert not any("world" in row for row in document["operators"])  # smoke does not hold it
 
     def test_list(self, capsys):
-        """`--list` prints one case id per line, the format of `validate --case @FILE`."""
-        assert 0 == main(["catalog", "--list"])
+        """`--list` prints one id per line, of cases and probes: the format of `opmap validate FILE`."""
+        assert 0 == opmap(["validate", "--list"])
         lines = capsys.readouterr().out.splitlines()
         assert [c.id for c in SMOKE] == lines[: len(SMOKE)]
-        assert [c.id for c in catalogue("smoke")] == lines
+        assert [*(c.id for c in catalogue("smoke")), *(p.id for p in probes())] == lines
 
     def test_what_is_missing_is_red(self, capsys, monkeypatch):
         """A missing class gives exit code 1, and the table and the JSON name it."""
-        monkeypatch.setattr(
-            "opmap.evidence.coverage_tables.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
-        )
-        assert 1 == main(["catalog", "--tier", "smoke"])
+        monkeypatch.setattr("adequacy.coverage.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id])
+        assert 1 == main(["coverage", "--tier", "smoke"])
         assert "missing: GATHER: data_type INT8" in capsys.readouterr().out
         assert "GATHER_ND1: data_type INT8" in tier_coverage("smoke").missing

@@ -12,18 +12,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from adequacy.__main__ import main
+from adequacy.score import Score, score, summary
 from described import described
 from fixed_answers import gather
 from tiers import own_cases
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import large
-from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
-from opmap.faults.score import Score, score, summary
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, parse_lines, run, strides_of
@@ -373,11 +373,11 @@ class TestScore:
 
 
 class TestCommand:
-    """`opmap faults`."""
+    """`python tools/adequacy faults`."""
 
     def test_prints_the_score(self, capsys, monkeypatch):
         """A line per fault with its first case, the totals, and the cases that alone catch a fault."""
-        monkeypatch.setattr("opmap.cli.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
+        monkeypatch.setattr("adequacy.__main__.score", lambda cases, advance: list(scores("smoke").values()))
         code = main(["faults"])
         out = capsys.readouterr().out
         assert 0 == code
@@ -394,7 +394,7 @@ class TestCommand:
 
     def test_as_json(self, capsysbinary, monkeypatch):
         """`caught_by` holds positions in the list of cases."""
-        monkeypatch.setattr("opmap.cli.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
+        monkeypatch.setattr("adequacy.__main__.score", lambda cases, advance: list(scores("smoke").values()))
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])

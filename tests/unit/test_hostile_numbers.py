@@ -191,7 +191,7 @@ class TestCommandLine:
             ("explain", "file.json", "--at"),
             ("fuzz", "--seed"),
             ("fuzz", "--seconds"),
-            ("map", "file.json", "-o", "out", "--feature-level"),
+            ("build", "file.json", "-o", "out", "--feature-level"),
         ],
         ids=" ".join,
     )

@@ -22,7 +22,7 @@ from opmap.cases.case import Case
 from opmap.cases.contract_probes import contract_probes
 from opmap.cases.probes import probes
 from opmap.cli import main
-from opmap.diagnosis.bisect import by_onnxruntime
+from opmap.diagnosis.versions import by_onnxruntime
 from opmap.engines.arrays import list_of
 from opmap.engines.expectations import perform_steps
 from opmap.engines.performer import Performer

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from adequacy.__main__ import main as adequacy
 
 import opmap
 from opmap import cli
@@ -93,14 +94,14 @@ class TestWorkflow:
         assert "whole" == parser().parse_args(shlex.split(merge)).output
 
 
-def sessions(text: str) -> list[tuple[str, str]]:
-    """Returns each shown `opmap` command with the output below it. Leaves out commands that show no output, or a machine."""
+def sessions(text: str, program: str = "opmap") -> list[tuple[str, str]]:
+    """Returns each shown command of a program with the output below it. Leaves out commands that show no output, or a machine."""
     found = []
     for block in blocks(text):
         for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = entry.partition("\n")
-            name, _, arguments = command.partition(" ")
-            if name.endswith("opmap") and output and arguments != "doctor":
+            name, found_program, arguments = command.partition(f"{program} ")
+            if found_program and name in ("", ".venv/bin/") and output and arguments != "doctor":
                 found.append((arguments, output))
     return found
 
@@ -288,9 +289,9 @@ class TestContent:
 
     @pytest.mark.slow
     def test_sessions_of_tiers(self, capsys):
-        """The lines of `opmap catalog` and `opmap faults` in tiers.md are those that they print."""
-        for arguments, output in sessions(read("tiers")):
-            cli.main(shlex.split(arguments))
+        """The lines of `python tools/adequacy` in tiers.md are those that it prints."""
+        for arguments, output in sessions(read("tiers"), "python tools/adequacy"):
+            adequacy(shlex.split(arguments))
             printed = (line.rstrip() for line in capsys.readouterr().out.splitlines())
             assert {*output.splitlines()} <= {"...", *printed}
 

@@ -1,4 +1,4 @@
-"""The files in models/ are exactly those that `opmap build` writes, and ONNX's own tools accept them."""
+"""The files in models/ are exactly those that `opmap build --shipped` writes, and ONNX's own tools accept them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from registered_operators import registered
 from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
 from opmap.cli import main
+from opmap.cli.commands import build
 from opmap.evidence.reproducers import model_folders
-from opmap.evidence.reproducers.model_folders import collection
+from opmap.evidence.reproducers.model_folders import collection, model_folder, shipped
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import model_json
 from opmap.tensors import DataType, Tensor
@@ -35,33 +36,81 @@ class TestCollection:
         files = tree(MODELS)
         files["manifest.json"] = files["manifest.json"].replace(b"\r\n", b"\n")
 
-        rebuilt = collection()
+        rebuilt = dict(collection(shipped()))
 
         assert files
         assert rebuilt.keys() == files.keys()
         assert [name for name in files if rebuilt[name] != files[name]] == []
 
-    def test_undocumented(self, monkeypatch):
-        """An output with an element that has no documented value has no file, and the manifest says why."""
+    def test_undocumented(self):
+        """An output with an element that has no documented value has no file, and the manifest names the elements."""
         case = find_case("gather/example.1")
-        beyond = Tensor.from_values(DataType.UINT32, (5,), [3, 2, 3, 0, 99])
+        beyond = Tensor.from_values(DataType.UINT32, (5,), [3, 99, 99, 0, 99])
         case = dataclasses.replace(case, tensors={**case.tensors, "IndicesTensor": beyond})
-        monkeypatch.setattr(model_folders, "_cases", lambda: [("one", case)])
 
-        files = collection()
+        files = dict(collection([model_folder("one", case)]))
 
         (model,) = json.loads(files["manifest.json"])["models"].values()
-        assert "1 of 5 elements have no documented value" == model["without_output"]
+        assert ["OutputTensor[1:3]", "OutputTensor[4]"] == model["undocumented"]
         assert "one/test_data_set_0/output_0.pb" not in files and "one/test_data_set_0/input_1.pb" in files
-        assert b"without_output" not in (MODELS / "manifest.json").read_bytes()
+        assert {"one/model.onnx", "one/dxdispatch.json"} <= files.keys()
 
     def test_small_operator(self, monkeypatch):
         """Registered operators without a sample of three dimensions, and without an ONNX model, have no models."""
         monkeypatch.setattr(model_folders, "catalogue", lambda tier: [])
         with registered():
-            names = {path.partition("-")[0] for path in collection()}
+            names = {folder.name.partition("-")[0] for folder in shipped()}
 
         assert not {"spread", "grid"} & names
+
+
+class TestSelected:
+    """`opmap build` writes the models of cases, and `opmap check` takes them."""
+
+    @pytest.mark.parametrize(
+        ("words", "count"),
+        [
+            (["gather/int64/*"], 6),
+            (["gather/example.1", "gather_nd/example.1"], 2),
+            (["--operator", "slice", "--filter", "*/example.*"], 2),
+            (["ids.txt"], 2),
+        ],
+    )
+    def test_checked(self, words, count, tmp_path, monkeypatch, capsys):
+        """Each case has a folder; all are right on the CPU EP."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "ids.txt").write_text("gather/example.1\n# no\ntile/example.1\n", encoding="utf-16")
+
+        assert 0 == main(["build", *words, "-o", "m"])
+
+        models = json.loads((tmp_path / "m" / "manifest.json").read_bytes())["models"]
+        assert count == len(models) == len([*(tmp_path / "m").glob("*/model.onnx")])
+        assert f"{count} models in m: opmap check m judges them" in capsys.readouterr().out
+        assert 0 == main(["check", "m", "--provider", "cpu"])
+        assert "PASSED: " in capsys.readouterr().out
+
+    @pytest.mark.slow
+    def test_whole_tier(self, tmp_path, capsys):
+        """No model of `smoke` is called wrong on the CPU EP, but for one whose lengths ONNX does not allow."""
+        assert 0 == main(["build", "--shipped", "-o", str(tmp_path / "m")])
+        main(["check", str(tmp_path / "m"), "--provider", "cpu", "--json"])
+        records = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["cases"]
+        wrong = [r["file"] for r in records if r["verdict"] in ("mismatch", "error", "fallback")]
+        assert all("reverse_subsequences" in file for file in wrong) and len(wrong) <= 1
+
+    def test_variant(self, tmp_path, capsys):
+        """--variant and --opset give the cases in that form; those that have none are left out, and counted."""
+        words = ["gather/example.1", "gather/example.4"]
+        for number, more in enumerate((["--variant", "data-init"], ["--opset", "11"])):
+            assert 0 == main(["build", *words, *more, "-o", str(tmp_path / str(number))])
+            (name,) = {m["variant"] for m in manifest(tmp_path / str(number)).values()}
+            assert name == ("data-init", "opset-11")[number]
+        assert 0 == main(["build", "gather/example.1", "--opset", "13", "-o", str(tmp_path / "own.onnx")])
+
+
+def manifest(folder) -> dict[str, dict[str, object]]:
+    """Returns what the manifest of a build says of each model."""
+    return json.loads((folder / "manifest.json").read_bytes())["models"]
 
 
 class TestBuild:
@@ -69,36 +118,36 @@ class TestBuild:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch):
-        cases = [(f"gather-example.{n}", find_case(f"gather/example.{n}")) for n in (1, 2, 3)]
-        monkeypatch.setattr(model_folders, "_cases", lambda: cases)
+        folders = [model_folder(f"gather-example.{n}", find_case(f"gather/example.{n}")) for n in (1, 2, 3)]
+        monkeypatch.setattr(build, "shipped", lambda: folders)
 
     def test_build(self, tmp_path, capsys):
         """A second build into the same folder gives the same files, and nothing else is touched."""
         (tmp_path / "m").mkdir()
-        codes = [main(["build", "-o", str(tmp_path / "m")])]
+        codes = [main(["build", "--shipped", "-o", str(tmp_path / "m")])]
         (tmp_path / "m" / "notes.txt").write_text("mine", encoding="utf-8")
-        codes.append(main(["build", "-o", str(tmp_path / "m")]))
+        codes.append(main(["build", "--shipped", "-o", str(tmp_path / "m")]))
 
         assert codes == [0, 0]
-        assert tree(tmp_path / "m").keys() == {*collection(), "notes.txt"}
+        assert tree(tmp_path / "m").keys() == {*dict(collection(build.shipped())), "notes.txt"}
 
     def test_foreign_folder(self, tmp_path, capsys):
         """A folder with other files is refused with exit code 2, and nothing is written."""
         (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
 
-        code = main(["build", "-o", str(tmp_path)])
+        code = main(["build", "--shipped", "-o", str(tmp_path)])
 
         assert code == 2
         assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_changed_model(self, tmp_path, capsys):
         """A file that is not as a build wrote it is refused, and nothing is touched."""
-        main(["build", "-o", str(tmp_path)])
+        main(["build", "--shipped", "-o", str(tmp_path)])
         (tmp_path / "gather-example.1" / "model.onnx").write_bytes(b"mine")
         before = tree(tmp_path)
         capsys.readouterr()
 
-        assert main(["build", "-o", str(tmp_path)]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 2
 
         err = capsys.readouterr().err
         assert "model.onnx: must be as an earlier build wrote it" in err and err.count("\n") == 1
@@ -106,11 +155,11 @@ class TestBuild:
 
     def test_other_files(self, tmp_path):
         """A file that a build does not write stays beside a model; a model that was moved away is written again."""
-        main(["build", "-o", str(tmp_path)])
+        main(["build", "--shipped", "-o", str(tmp_path)])
         now, model = tree(tmp_path), tmp_path / "gather-example.1"
         (model / "model.onnx").rename(model / "mine.onnx")
 
-        assert main(["build", "-o", str(tmp_path)]) == 0
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 0
 
         assert now | {"gather-example.1/mine.onnx": now["gather-example.1/model.onnx"]} == tree(tmp_path)
 
@@ -124,13 +173,13 @@ class TestBuild:
         )
         before = tree(tmp_path)
 
-        assert main(["build", "-o", str(tmp_path)]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 2
 
         assert before == tree(tmp_path)
 
     def test_earlier_collection(self, tmp_path):
         """Model folders of an earlier collection are removed or replaced, also if a build was killed in between."""
-        main(["build", "-o", str(tmp_path)])
+        main(["build", "--shipped", "-o", str(tmp_path)])
         now = tree(tmp_path)
         manifest = json.loads(now["manifest.json"])
         for name in ("gather-gone", "gather-example.1"):
@@ -144,7 +193,7 @@ class TestBuild:
         shutil.rmtree(tmp_path / "gather-example.3")
         (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
-        assert main(["build", "-o", str(tmp_path)]) == 0
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 0
 
         assert now == tree(tmp_path)
 
@@ -157,7 +206,7 @@ class TestBuild:
             json.dumps({"models": {name: {"sha256": {"model.onnx": ""}}}}), encoding="utf-8"
         )
 
-        assert main(["build", "-o", str(tmp_path / "m")]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path / "m")]) == 2
 
         assert capsys.readouterr().err.count("\n") == 1
         assert (tmp_path / "victim").is_dir()
@@ -167,14 +216,14 @@ class TestBuild:
     @pytest.mark.parametrize("inside", [False, True])
     def test_link(self, inside, tmp_path):
         """A symbolic link in place of a model folder, or in it, is refused, and what it leads to stays."""
-        main(["build", "-o", str(tmp_path / "m")])
+        main(["build", "--shipped", "-o", str(tmp_path / "m")])
         model = tmp_path / "m" / "gather-example.1"
         moved = model / "model.onnx" if inside else model
         moved.rename(tmp_path / "victim")
         moved.symlink_to(tmp_path / "victim")
         before = tree(tmp_path)
 
-        assert main(["build", "-o", str(tmp_path / "m")]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path / "m")]) == 2
 
         assert moved.is_symlink()
         assert before == tree(tmp_path)
@@ -187,7 +236,7 @@ class TestBuild:
         """A manifest that cannot be read gives one line."""
         (tmp_path / "manifest.json").write_text(text, encoding="latin-1")
 
-        assert main(["build", "-o", str(tmp_path)]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 2
 
         err = capsys.readouterr().err
         assert "must be the manifest of an earlier build" in err and err.count("\n") == 1
@@ -197,7 +246,7 @@ class TestBuild:
         with open(tmp_path / "manifest.json", "wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
 
-        assert main(["build", "-o", str(tmp_path)]) == 2
+        assert main(["build", "--shipped", "-o", str(tmp_path)]) == 2
 
         assert f"at most {MAX_FILE_BYTES} bytes" in capsys.readouterr().err
 
@@ -205,7 +254,7 @@ class TestBuild:
 class TestFullDisk:
     """A model that cannot be written leaves nothing behind."""
 
-    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    @pytest.mark.parametrize("command", [["build", "--shipped"], ["build", "FILE"]], ids=["shipped", "file"])
     @pytest.mark.parametrize("number", [1, 3])
     def test_new_folder(self, command, number, tmp_path, monkeypatch, capsys):
         """The disk is full at one of the first files: the folder is not there, and one line says why."""
@@ -219,12 +268,12 @@ class TestFullDisk:
 
     def test_moved(self, tmp_path, monkeypatch):
         """The disk is full when a file is moved to its place: the new folder is removed."""
-        arguments = [*command_of(["map", "FILE"], tmp_path), "-o", str(tmp_path / "m")]
+        arguments = [*command_of(["build", "FILE"], tmp_path), "-o", str(tmp_path / "m")]
         before = tree(tmp_path)
         real = os.replace
 
         def replace(source, target):
-            if "test_data_set_0" in str(target):
+            if str(target).endswith("manifest.json"):
                 raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
             real(source, target)
 
@@ -236,7 +285,7 @@ class TestFullDisk:
         assert not (tmp_path / "m").exists()
 
     @pytest.mark.parametrize("name", ["a/b/" + "x" * 300, "x" * 300 + ".onnx"])
-    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    @pytest.mark.parametrize("command", [["build", "--shipped"], ["build", "FILE"]], ids=["shipped", "file"])
     def test_overlong_name(self, command, name, tmp_path, capsys):
         """A name that the file system refuses leaves no folder."""
         arguments = command_of(command, tmp_path)

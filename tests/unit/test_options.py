@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from opmap import SessionOptions
-from opmap.cli.parser import COMMANDS, MOVED, Parser, add_options, parser
+from opmap.cli.parser import COMMANDS, Parser, add_options, parser
 from opmap.errors import InputError
 from opmap.session.option_types import count
 from opmap.session.options import JUDGING, OPTIONS, PYTEST, WRITTEN, Option, add_pytest_options, of_command
@@ -156,19 +156,3 @@ class TestTable:
         for options in ({"fresh_sessions": True}, {"provider": "directml"}, {"provider": "fault:none"}):
             with pytest.raises(InputError, match="--pack"):
                 SessionOptions(pack=2, **options).check()
-
-
-class TestMoved:
-    """What opmap had before is refused with the name of what it has now."""
-
-    @pytest.mark.parametrize("old, new", MOVED.items())
-    def test_message(self, old, new, capsys):
-        command, *option = old.split()[1:]
-        for words in ([*option, "--json"], ["--json", *option] if option else []):
-            with pytest.raises(SystemExit, match="2"):
-                parser().parse_args([command, *words])
-            assert f"{old} is gone: use {new}\n" == capsys.readouterr().err
-
-    def test_only_as_command(self):
-        """A file may have the name of an old command."""
-        assert "bench" == parser().parse_args(["explain", "bench"]).target

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from adequacy.score import score
 from hypothesis import given
 from hypothesis import strategies as st
 from outside import grid, spread
@@ -26,7 +27,6 @@ from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.errors import InputError, MappingError
 from opmap.faults import open_fault
-from opmap.faults.score import score
 from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 import shutil
 import sys
 import xml.etree.ElementTree as ET
 
 import jsonschema
+import msgspec
 import pytest
 from bundle_folders import check_bundle, schema_of, validate
 from markdown_it import MarkdownIt
 
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.cli.parser import COMMANDS
 from opmap.errors import ProviderError
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.documents import FILES, RunDocument, Totals
@@ -25,7 +24,7 @@ from opmap.evidence.failure_folders import is_written
 from opmap.evidence.junit import junit
 from opmap.evidence.markdown import block, code, plain, table
 from opmap.evidence.reproducers.model_folders import write_files
-from opmap.evidence.schemas import DOCUMENTS, json_schema
+from opmap.evidence.schemas import DOCUMENTS
 from opmap.evidence.summary import STEP_SUMMARY, summary
 from opmap.files import write_file
 from opmap.judge.record import Record
@@ -66,24 +65,18 @@ class TestFiles:
         assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in (runs / name).iterdir()}
         check_bundle(runs / name)
 
-    def test_names(self):
-        """The help of `opmap schema`, and the manual, name each document."""
-        manual = re.search(r"`opmap schema NAME`.*?\n\n", read_page("results"), re.DOTALL)[0]
-        for text in (COMMANDS["schema"].options["name"].help, manual.replace("`", "")):
-            assert [] == [name for name in DOCUMENTS if not re.search(rf"(^|[ ,]){name}( |,|$)", text)]
+    @pytest.mark.parametrize("name", DOCUMENTS)
+    def test_manual(self, name):
+        """The manual names each key of a document."""
+        manual = "".join(map(read_page, ("results", "diagnosis", "survey")))
+        keys = [field.encode_name for field in msgspec.structs.fields(DOCUMENTS[name])]
+        assert [] == [key for key in keys if f"`{key}`" not in manual]
 
     @pytest.mark.parametrize("name", DOCUMENTS)
     def test_schema_refuses(self, name):
         """A schema is not so wide that it takes anything."""
         with pytest.raises(jsonschema.ValidationError):
             schema_of(name).validate({"schema": "other"})
-
-    def test_schema_command(self, capsys):
-        """`opmap schema NAME` prints the schema; another name is bad usage."""
-        codes = [main(["schema", "run"]), main(["schema", "other"])]
-
-        assert [0, 2] == codes
-        assert json_schema("run") == json.loads(capsys.readouterr().out)
 
     def test_diagnosing_fails(self, tmp_path, monkeypatch, capsys):
         """The results are there before the causes are sought; then there is no diagnosis.json that says there is none."""

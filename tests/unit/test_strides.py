@@ -343,5 +343,5 @@ class TestLeftOut:
         assert [1, 2] == tensor.strides
 
     def test_rule(self, capsys):
-        assert 0 == main(["rules", "element_wise_identity.l1"])
+        assert 0 == main(["explain", "element_wise_identity.l1"])
         assert "ScaleBias is left out" in capsys.readouterr().out

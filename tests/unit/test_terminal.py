@@ -134,7 +134,7 @@ class TestJson:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["rules", "--json"], ["check", "näme.json", "--json"], ["map", "näme.json", "-o", "näme.onnx", "--json"]],
+        [["explain", "--json"], ["check", "näme.json", "--json"], ["build", "näme.json", "-o", "näme.onnx", "--json"]],
         ids=lambda arguments: arguments[0],
     )
     def test_code_page(self, arguments, tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ class TestJson:
         stdout.flush()
 
         assert json.loads(raw.getvalue().decode("utf-8")) and code in (0, 1)
-        assert "näme" in raw.getvalue().decode("utf-8") or arguments[0] == "rules"
+        assert "näme" in raw.getvalue().decode("utf-8") or arguments[0] == "explain"
 
     def test_no_buffer(self, monkeypatch):
         """A stdout without a buffer, as in a notebook, gets text."""
@@ -172,7 +172,7 @@ def _model() -> dict[str, object]:
 
 
 COMMANDS = [
-    ["rules", "GATHER.F1"],
+    ["explain", "GATHER.F1"],
     ["check", "no-such-file.json", "--provider", "cpu"],
     ["validate", "--provider", "cpu", "--case", "gather/example.1"],
 ]
@@ -241,7 +241,7 @@ class TestClosedStreams:
     @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the stream")
     def test_nothing_is_written_into_a_file(self, tmp_path):
         """A file that is opened later does not get the number of a closed stream, in which C++ code would print."""
-        script = "import os, sys; from opmap.cli import main; main(['rules']); print(os.open(os.devnull, 0), file=sys.stderr)"
+        script = "import os, sys; from opmap.cli import main; main(['explain']); print(os.open(os.devnull, 0), file=sys.stderr)"
         done = subprocess.run(
             ["sh", "-c", 'exec "$0" -c "$1" <&- >&-', sys.executable, script], capture_output=True, text=True
         )
@@ -254,8 +254,8 @@ class TestClosedStreams:
     @pytest.mark.parametrize(
         "command",
         [
-            ["rules", "--json"],
-            ["catalog", "--list"],
+            ["explain", "--json"],
+            ["validate", "--list"],
             [*GREEN, "--json"],
             GREEN,
             [*GREEN, "--provider", "fault:output-zero"],
@@ -285,10 +285,10 @@ class TestClosedStreams:
         def run(options):
             raise error
 
-        monkeypatch.setattr("opmap.cli.commands.rules.run", run)
+        monkeypatch.setattr("opmap.cli.commands.explain.run", run)
         monkeypatch.setattr("opmap.cli.entry.sys.platform", platform)
 
-        assert code == main(["rules"])
+        assert code == main(["explain"])
         assert (f"opmap: {said}\n" if said else "") == capsys.readouterr().err
 
     def test_stderr_that_takes_no_more(self, monkeypatch):
@@ -300,7 +300,7 @@ class TestClosedStreams:
 
         monkeypatch.setattr(sys, "stderr", Full())
 
-        assert 2 == main(["rules", "GATHER.X9"])
+        assert 2 == main(["explain", "GATHER.X9"])
 
     def test_closed_stdout(self, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)

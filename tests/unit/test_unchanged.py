@@ -8,6 +8,7 @@ import hashlib
 from functools import cache
 
 import pytest
+from adequacy.score import score
 
 from opmap.cases.case import CASE_IDS
 from opmap.cases.catalogue import catalogue
@@ -16,7 +17,6 @@ from opmap.faults import FAULTS
 from opmap.faults.arrays import ARRAY_FAULTS
 from opmap.faults.conditions import CONDITION_FAULTS
 from opmap.faults.conversions import CONVERSION_FAULTS
-from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import Tensor
 

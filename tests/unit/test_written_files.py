@@ -140,8 +140,8 @@ class TestForeignFiles:
     """No command writes over its input, nor without --force over what opmap did not write."""
 
     COMMANDS = (
-        ("map", "d.json", "-o", "m.onnx"),
-        ("shrink", "d.json", "--provider", "fault:output-zero", "--trials", "1", "--no-sides", "-o", "small.json"),
+        ("build", "d.json", "-o", "m.onnx"),
+        ("diagnose", "d.json", "--provider", "fault:output-zero", "--budget", "1", "-o", "small.json"),
         ("report", "b", "-o", "r.html"),
         ("diff", "b", "b", "--html", "d.html"),
         ("docs", "page.md", "--html", "-o", "p.html"),
@@ -174,33 +174,22 @@ class TestForeignFiles:
     @pytest.mark.parametrize(
         "command",
         [
-            "map d.json -o d.json/",
-            "shrink d.json --provider fault:output-zero -o d.json --force",
+            "build d.json -o d.json/",
+            "diagnose d.json --provider fault:output-zero -o d.json --force",
             "report b -o b/results.jsonl --force",
             "diff b b --html b/run.json --force",
             "docs page.md --html -o page.md --force",
-            "map mine.onnx -o mine.onnx --force",
+            "build mine.onnx -o mine.onnx --force",
         ],
     )
     def test_input(self, command, place):
         """An input is never written over."""
-        main(["map", "d.json", "-o", "mine.onnx"])
+        main(["build", "d.json", "-o", "mine.onnx"])
         before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
         assert 2 == main(command.split())
 
         assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-
-    @pytest.mark.parametrize("name", ["model.onnx", "test_data_set_0/output_0.pb"])
-    def test_foreign_file_in_a_folder(self, name, place):
-        """`map -o DIR` leaves foreign files alone; a second run writes over its own."""
-        file = Path("m", name)
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"mine")
-
-        assert 2 == main(["map", "d.json", "-o", "m"])
-        assert b"mine" == file.read_bytes()
-        assert [0, 0] == [main(["map", "d.json", "-o", "n"]) for _ in range(2)]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is POSIX's")
     def test_pipe(self, place):
@@ -213,15 +202,13 @@ class TestForeignFiles:
         assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is POSIX's")
-    @pytest.mark.parametrize("output", ["pipe.onnx", "folder"])
-    def test_not_replaced(self, output, place, capsys):
+    def test_not_replaced(self, place, capsys):
         """What is written as a whole replaces no pipe, and no device, which would end it for all programs."""
-        pipe = Path("folder", "model.onnx") if output == "folder" else Path(output)
-        pipe.parent.mkdir(exist_ok=True)
+        pipe = Path("pipe.onnx")
         os.mkfifo(pipe)
         capsys.readouterr()
 
-        assert 2 == main(["map", "d.json", "-o", output])
+        assert 2 == main(["build", "d.json", "-o", "pipe.onnx"])
 
         assert f"opmap: {pipe}: must be a file, got a device or a pipe\n" == capsys.readouterr().err
         assert stat.S_ISFIFO(os.stat(pipe).st_mode)

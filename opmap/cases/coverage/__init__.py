@@ -1,4 +1,4 @@
-"""Measures what the cases of a tier cover: classes, pairs and triples, rules, examples, fields, kernel classes.
+"""Measures what the cases of a tier cover: classes, pairs and triples, rules, examples.
 
-`evidence.coverage_tables` writes the results as tables and JSON.
+The report shows them of a run; `tools/adequacy` shows those of a tier.
 """

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
+
 from ...descriptors import OperatorDesc
 from ...operators import OPERATORS, Operator, size_classes
 from ...pseudocode import array_of, show
 from ...spec import SpecExample, tensor_rules
 from ...tensors import DataType
+from ...vocabulary import Tier
 from ..case import Case, retyped
 from ..covering_arrays import Combination, arrays, combinations, has_arrays
 from ..in_variants import classes as variant_classes
@@ -198,3 +201,50 @@ def _text(desc: OperatorDesc) -> str:
     sizes = (f"{name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items())
     numbers = (f"{name} {number}" for name, number in desc.numbers.items())
     return f"descriptor {desc.output.data_type.name}, {', '.join((*sizes, *numbers))}"
+
+
+STRENGTHS: dict[Tier, int] = {"smoke": 1, "standard": 2, "full": 3}
+"""Tier -> how many classes at a time it promises to cover: single classes, pairs, triples."""
+
+Share = tuple[int, int]
+"""How many are covered, and how many are possible."""
+
+
+class OperatorCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of one operator. `world` is there only for a tier that promises the small world."""
+
+    operator: str
+    cases: int
+    values: Share
+    pairs: Share
+    triples: Share
+    rules: Share
+    examples: Share
+    fields: Share
+    world: Share | msgspec.UnsetType = msgspec.UNSET
+
+
+def operator_coverage(covered: Covered, strength: int) -> OperatorCoverage:
+    """Returns the coverage of one operator; of as many classes at a time as `strength` says (see STRENGTHS)."""
+    values, pairs, triples = covered.possible(strength=strength)
+    rules, fields = own_rules(covered), covered.definition.descriptor.spec().fields
+    width_count, descriptor_count = (
+        len(widths(covered.definition)),
+        sum(1 for _ in covered.definition.world(*covered.definition.descriptor.spec().world)) if strength > 2 else 0,
+    )
+    return OperatorCoverage(
+        operator=covered.definition.descriptor.spec().operator,
+        cases=covered.cases,
+        values=(len(covered.classes), values),
+        pairs=(len(covered.pairs), pairs),
+        triples=(len(covered.triples), triples),
+        rules=(len(covered.rules & rules), len(rules)),
+        examples=(len(covered.examples), len(runnable_examples(covered.definition))),
+        fields=(sum(len(values) > 1 for values in covered.fields.values()), len(fields)),
+        world=(len(covered.world), width_count * descriptor_count) if strength > 2 else msgspec.UNSET,
+    )
+
+
+def own_rules(covered: Covered) -> set[str]:
+    """Returns the ids of the operator's own rules."""
+    return {rule.id for rule in covered.definition.descriptor.spec().rules}

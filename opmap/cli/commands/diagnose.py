@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from functools import partial
 
@@ -9,16 +10,19 @@ from ...cases.case import Case
 from ...diagnosis.diagnose import diagnoses
 from ...diagnosis.diagnosis import Diagnosis
 from ...diagnosis.judged_run import JudgedRun
-from ...errors import InputError
+from ...errors import InputError, shown
 from ...evidence.cause_view import diagnosis_document, print_causes
 from ...evidence.tables import print_notes
 from ...evidence.terminal import console, progress, write_json
+from ...files import check_output, to_json, write_output
 from ...judge.judge import Judge
 from ...judge.onnx_models import is_model
 from ...session import Session
-from . import shrink
 from .dispatches import model_cases, read_case
 from .validate import run_and_diagnose
+
+SCHEMA = "opmap-smallest/1"
+"""What a DxDispatch file with a smallest case says of itself."""
 
 
 def run(options: Namespace) -> int:
@@ -26,22 +30,25 @@ def run(options: Namespace) -> int:
 
     Raises InputError for bad options or files.
     """
-    if options.shrink:
-        if options.target is None:
-            raise InputError("--shrink must come with a case")
-        return shrink.run(Namespace(**{**vars(options), "case": None}))
+    cases = _cases(options)
     if options.output is not None:
-        raise InputError("--output must come with --shrink; --report writes what was found")
-    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, _cases(options))
+        if cases is None or len(cases) > 1:
+            raise InputError("--output must come with one case; --report writes what was found of several")
+        check_output(options.output, SCHEMA.encode(), [options.target], force=options.force)
+    return run_and_diagnose(
+        options, partial(_diagnoses, budget=options.budget), partial(_show, output=options.output), cases
+    )
 
 
 def _cases(options: Namespace) -> list[Case] | None:
     """Returns the cases that are named: that of a file or id, or those of a model; None if nothing is named."""
     if options.target is None:
+        if options.node is not None:
+            raise InputError(f"--node must come with a file, got {shown(options.node)}")
         return None
     if is_model(options.target):
-        return model_cases(options.target, feature_level=options.feature_level)
-    return [read_case(options.target, feature_level=options.feature_level)]
+        return model_cases(options.target, name=options.node, feature_level=options.feature_level)
+    return [read_case(options.target, name=options.node, feature_level=options.feature_level)]
 
 
 def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:
@@ -53,10 +60,18 @@ def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnos
         return diagnoses(run, judge, session.fresh, budget=budget, dangerous=dangerous, advance=advance)
 
 
-def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:
+def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, output: str | None) -> None:
+    document = diagnosis_document(session.provider_name, diagnoses, session.again)
+    smallest = document.groups[0].smallest.dxdispatch if document.groups else None
+    if output is not None and smallest is not None:
+        write_output(output, to_json({"schema": SCHEMA, **smallest}))
     if as_json:
-        write_json(diagnosis_document(session.provider_name, diagnoses, session.again))
+        write_json(document)
         return
     out = console()
     print_causes(out, diagnoses, session.again)
+    if output is not None and document.groups:
+        words = shlex.join(["opmap", "check", output, "--provider", session.options.provider])
+        told = f"the smallest case: {words}" if smallest else "the smallest case is too large for a DxDispatch file"
+        print_notes(out, [told])
     print_notes(out, session.notes)

@@ -27,14 +27,14 @@ def read_case(target: str, *, name: str | None = None, feature_level: str | None
         cases = model_cases(target, name=name, feature_level=level)
         if len(cases) > 1:
             listed = names([case.id for case in cases])
-            raise InputError(f"must have one node, or be given --case, got {listed}", file=target)
+            raise InputError(f"must have one node, or be given --node, got {listed}", file=target)
         return cases[0]
     is_file = os.path.exists(target) and not os.path.isdir(target)
     if is_file or target.lower().endswith(".json"):
         return _read_dispatch(target, name, level)
     case = find_case(target, wanted="a DxDispatch file or the id of a case")
     if name is not None:
-        raise InputError(f"--case must be given with a file only, got {shown(name)} with the id of a case")
+        raise InputError(f"--node must be given with a file only, got {shown(name)} with the id of a case")
     try:
         case.desc.validate(feature_level=level)
     except InputError as error:
@@ -81,7 +81,7 @@ def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:
 def _choose(dispatches: Sequence[Dispatch], name: str | None) -> Dispatch:
     chosen = _named(dispatches, name, lambda dispatch: dispatch.name)
     if len(chosen) > 1:
-        raise InputError(f"must dispatch once, or be given --case, got {names([d.name for d in chosen])}")
+        raise InputError(f"must dispatch once, or be given --node, got {names([d.name for d in chosen])}")
     return chosen[0]
 
 
@@ -89,5 +89,5 @@ def _named(entries: Sequence[T], name: str | None, name_of: Callable[[T], str | 
     """Returns the entries of this name, or all. Raises InputError if there is none of this name."""
     chosen = [entry for entry in entries if name in (None, name_of(entry))]
     if name is not None and not chosen:
-        raise InputError(f"--case must be one of {names([name_of(entry) for entry in entries])}, got {shown(name)}")
+        raise InputError(f"--node must be one of {names([name_of(entry) for entry in entries])}, got {shown(name)}")
     return chosen

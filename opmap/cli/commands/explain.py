@@ -1,15 +1,20 @@
-"""`opmap explain`: shows the expanded pseudocode of a descriptor, and how one output element is read."""
+"""`opmap explain`: shows the expanded pseudocode of a descriptor, how one output element is read, and the rules for descriptors."""
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from ...cases.case import Case
 from ...cases.variants import PLAIN, VARIANTS
-from ...errors import InputError
-from ...evidence.terminal import print_line
+from ...errors import InputError, shown
+from ...evidence.terminal import print_line, write_json
 from ...pseudocode import ZERO, Line, full_rank, show
+from ...spec import Rule, TensorRule, all_specs, tensor_rules
 from ...tensors import from_bits, plain
 from .dispatches import read_case
 
@@ -20,9 +25,13 @@ _MOST_SHOWN = 32
 def run(options: Namespace) -> int:
     """Prints the documentation's pseudocode, the tensors, and the line that the pseudocode expands to for their sizes.
 
-    Raises InputError for a bad file or id.
+    Of a rule, prints what it states and what breaks it; without a target, prints all rules. Raises InputError for a bad file, id or option.
     """
-    case = read_case(options.target, name=options.case)
+    if options.target is None or _RULE.fullmatch(options.target):
+        return _rules(options)
+    if options.json:
+        raise InputError(f"--json is for rules, got {shown(options.target)}")
+    case = read_case(options.target, name=options.node)
     desc, spec = case.desc, case.desc.spec()
     lines = [f"{spec.operator}  {spec.page.address}"]
     lines += (f"  {text}" for text in spec.pseudocode.shown)
@@ -74,3 +83,66 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
         value = value if bits is None else plain(from_bits(desc.output.data_type, [bits])[0])
     name = output if len(outputs) > 1 else "element "
     return [f"{name}[{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
+
+
+# --- rules ---
+
+_RULE = re.compile(r"\w+\.[A-Za-z]+\d+")
+"""What has the form of a rule id, such as TENSOR.C1."""
+
+
+def _rules(options: Namespace) -> int:
+    if options.at is not None or options.node is not None:
+        raise InputError(f"--{'at' if options.at is not None else 'node'} must come with a file or the id of a case")
+    entries = [entry for entry in _entries() if options.target is None or entry["id"] == options.target.upper()]
+    if not entries:
+        wanted = "must be a rule id, such as TENSOR.C1 (opmap explain lists them)"
+        raise InputError(f"explain {wanted}, got {shown(options.target)}")
+    if options.json:
+        write_json(entries)
+    elif options.target is None:
+        for entry in entries:
+            print_line(f"{entry['id']:20} {entry['text']}")
+    else:
+        _print_rule(entries[0])
+    return 0
+
+
+def _entries() -> Iterator[dict[str, Any]]:
+    """Gives the rules of every tensor, then those of each operator, as the JSON document has them.
+
+    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
+    of an operator's page, and the fields to change in it; None if no descriptor breaks the rule.
+    """
+    tensors = tensor_rules()
+    for tensor_rule in tensors.rules:
+        yield _entry(tensor_rule, None if tensor_rule.derived else tensors.address, None)
+    for spec in all_specs():
+        for rule in spec.corrected.rules:
+            page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
+            entry = _entry(rule, page, rule.check.strip())
+            yield {**entry, "breaks": rule.breaks and {**entry["breaks"], "operator": spec.name}}
+        for o in spec.left_out:
+            page = f"{spec.page.address} (line {o.line} at {spec.page.commit})"
+            yield {"id": o.rule, "text": o.text, "page": page, "check": None, "derived": False, "breaks": None}
+
+
+def _entry(rule: Rule | TensorRule, page: str | None, check: str | None) -> dict[str, Any]:
+    breaks = msgspec.to_builtins(rule.breaks)
+    return {"id": rule.id, "text": rule.text, "page": page, "check": check, "derived": rule.derived, "breaks": breaks}
+
+
+def _print_rule(rule: Mapping[str, Any]) -> None:
+    print_line(f"{rule['id']}  {rule['text']}")
+    if rule["check"]:
+        print_line("states:")
+        for text in rule["check"].splitlines():
+            print_line(f"  {text}")
+    derived = "none: the rule is derived, and a descriptor that breaks it has no documented meaning"
+    print_line(f"page: {rule['page'] or derived}")
+    breaks = rule["breaks"]
+    if breaks is None:
+        print_line("broken by: nothing at the highest feature level")
+        return
+    changes = ", ".join(f"{name} = {value}" for name, value in breaks["set"].items())
+    print_line(f"broken by: example {breaks['example']} of {breaks['operator']}'s page with {changes}")

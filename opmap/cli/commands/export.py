@@ -1,4 +1,4 @@
-"""`opmap export`: writes a folder that reproduces a case without opmap, one for each case of a tier, or a redacted bundle."""
+"""`opmap export`: writes a folder that reproduces a case without opmap, or a redacted bundle."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...cases.case import Case
-from ...cases.selection import Selection, find_case
+from ...cases.selection import find_case
 from ...diagnosis.failures import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
 from ...evidence.cause_view import CauseView
 from ...evidence.documents import RUN
 from ...evidence.export import export_folder
-from ...evidence.failure_folders import ISSUE, PROGRAM, folder_name
+from ...evidence.failure_folders import ISSUE, PROGRAM
 from ...evidence.redaction import Redactor
 from ...evidence.reproducers.model_folders import write_files
 from ...evidence.tables import line
@@ -44,17 +44,14 @@ _OF_PROVIDER = (
 
 
 def run(options: Namespace) -> int:
-    """Writes the folder, or the folders of a tier. Returns 1 if a provider was asked for and the case failed on it, else 0.
+    """Writes the folder. Returns 1 if a provider was asked for and the case failed on it, else 0.
 
     Raises InputError, and writes nothing, if the case is bad or the folder is not empty; ProviderMissing if the provider is
     not there.
     """
     _check(options)
     redactor = Redactor() if options.redact else None
-    if _is_bundle(options.target):
-        code = _export_bundle(options, redactor)
-    else:
-        code = _export_tier(options, redactor) if options.tier else _export_case(options, redactor)
+    code = (_export_bundle if _is_bundle(options.target) else _export_case)(options, redactor)
     for kind, texts in (redactor.removed if redactor else {}).items():
         print_line(f"  taken out    {kind}: {', '.join(texts)}")
     return code
@@ -62,17 +59,11 @@ def run(options: Namespace) -> int:
 
 def _check(options: Namespace) -> None:
     """Raises InputError for options that do not go together, and for a folder that is not empty."""
-    if (options.target is None) == (options.tier is None):
-        raise InputError("must be given FILE or CASE, or --tier" + (", got both" if options.tier else ""))
-    if options.tier and (options.provider is not None or options.after or options.case):
-        raise InputError("--provider, --after and --case must be given with one case, got --tier")
     if _is_bundle(options.target):
         if not options.redact:
             raise InputError("--redact must be given with the folder of a results bundle", file=options.target)
-        if options.provider is not None or options.after or options.case:
-            raise InputError("--provider, --after and --case must be given with one case, got a results bundle")
-    if options.filter and not options.tier:
-        raise InputError("--filter must be given with --tier")
+        if options.provider is not None or options.after or options.node:
+            raise InputError("--provider, --after and --node must be given with one case, got a results bundle")
     provider_options = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
     if provider_options and options.provider is None:
         raise InputError(f"--{provider_options[0].replace('_', '-')} must be given with --provider")
@@ -84,9 +75,9 @@ def _check(options: Namespace) -> None:
         raise InputError(error.strerror or str(error), file=options.output) from None
 
 
-def _is_bundle(target: str | None) -> bool:
+def _is_bundle(target: str) -> bool:
     """Returns whether the target is the folder of a results bundle."""
-    return target is not None and os.path.isfile(os.path.join(target, RUN))
+    return os.path.isfile(os.path.join(target, RUN))
 
 
 def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
@@ -100,22 +91,8 @@ def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
     return 0
 
 
-def _export_tier(options: Namespace, redactor: Redactor | None) -> int:
-    with progress(None, "choosing cases") as advance:
-        cases = Selection(tier=options.tier, globs=options.filter).cases(advance)
-    if not cases:
-        raise InputError(f"--tier must have cases, got {options.tier}, which has only probes")
-    with progress(len(cases), "exporting") as advance:
-        for case in cases:
-            files = export_folder(case, index_conversion=options.index_conversion, redactor=redactor)
-            write_files(Path(options.output, folder_name(case.id)), files)
-            advance()
-    print_line(f"{len(cases)} cases in {options.output}, a folder each")
-    return 0
-
-
 def _export_case(options: Namespace, redactor: Redactor | None) -> int:
-    case = read_case(options.target, name=options.case, feature_level=options.feature_level)
+    case = read_case(options.target, name=options.node, feature_level=options.feature_level)
     before = [find_case(id, wanted="the id of a case for --after") for id in options.after]
     if options.provider is None:
         files = export_folder(case, index_conversion=options.index_conversion, before=before, redactor=redactor)
@@ -134,7 +111,7 @@ def _run(
     options: Namespace, case: Case, before: Sequence[Case], redactor: Redactor | None
 ) -> tuple[dict[str, bytes], int]:
     """Runs a case after the earlier ones. Returns the files of its folder, and the exit code."""
-    session = Session(SessionOptions.read({**vars(options), "case": ()}), brief=False)
+    session = Session(SessionOptions.read(vars(options)), brief=False)
     with session:
         judge = session.open()
         if not isinstance(judge, Judge):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...diagnosis.bisect import by_onnxruntime
+from ...diagnosis.versions import by_onnxruntime
 from ...evidence.known_defects import documents, reproducer, table
 from ...evidence.terminal import console, print_line, print_text, write_json
 from ...known import KINDS, Defect, defects, find_defect

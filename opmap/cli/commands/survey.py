@@ -1,13 +1,16 @@
-"""`opmap survey`: asks a provider what it does with indices that are out of range."""
+"""`opmap survey`: what a provider does where the pages give no value, and DirectML itself with descriptors that they forbid."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 
+from ...cases import rule_breaks
 from ...cases.invalid_indices import questions
+from ...engines.direct import DirectProvider
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
 from ...evidence.html_report import add_survey
+from ...evidence.rule_table import print_rules
 from ...evidence.survey import print_survey, survey_document
 from ...evidence.terminal import (
     console,
@@ -18,6 +21,7 @@ from ...evidence.terminal import (
     write_json,
 )
 from ...evidence.written_bundle import read_bundle
+from ...judge.against import RuleRow, rule_rows
 from ...judge.judge import Judge
 from ...judge.survey import Observation, Survey, failures
 from ...operators import OPERATORS
@@ -37,6 +41,7 @@ def run(options: Namespace) -> int:
         pass
     session = Session(SessionOptions.read({**vars(options), "report": None}))
     observations: list[Observation] = []
+    rules: list[RuleRow] | None = None
     interrupted = False
     with stdout_for_json(options.json), session:
         judge = session.open()
@@ -46,16 +51,20 @@ def run(options: Namespace) -> int:
         if isinstance(judge, Judge):
             try:
                 _ask(judge, observations, dangerous=options.rerun_dangerous)
+                rules = _rules(judge)
             except KeyboardInterrupt:
                 interrupted = True
         name, device_class = session.provider_name, judge.provider.device_class if isinstance(judge, Judge) else None
     if not isinstance(judge, Judge):
         print_error(f"not run: {judge}")
-    document = survey_document(name, device_class, observations)
+    document = survey_document(name, device_class, observations, rules)
+    place = f"{name} ({device_class})" if device_class else name
     if options.json:
         write_json(document)
     elif observations:
-        print_survey(console(), f"{name} ({device_class})" if device_class else name, observations)
+        print_survey(console(), place, observations)
+        if rules is not None:
+            print_rules(place, rules)
     if bundle and observations and not interrupted:
         report = add_survey(bundle, document)
         if not options.json:
@@ -80,3 +89,17 @@ def _ask(judge: Judge, observations: list[Observation], *, dangerous: bool) -> N
         for question in all_questions:
             observations.append(survey.ask(question))
             advance()
+
+
+def _rules(judge: Judge) -> list[RuleRow] | None:
+    """Asks DirectML itself about descriptors that keep or break the rules; no other provider takes a descriptor."""
+    runner = judge.provider.runner
+    if not isinstance(runner, DirectProvider):
+        return None
+    asked = list(rule_breaks.questions())
+    rows = []
+    with progress(len(asked), "rules") as advance:
+        for row in rule_rows(runner, asked):
+            rows.append(row)
+            advance()
+    return rows

@@ -23,20 +23,25 @@ _MOST_LISTED = 4096
 """Larger tensors are in .npy files, which the JSON file names."""
 
 
-def dxdispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
-    """Returns the files by relative name. `inputs` are those of the case.
-
-    An expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
-    has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
-    """
+def dispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
+    """Returns the model as a DxDispatch file, and the files of its large tensors, by relative name. `inputs` are those of the case."""
     files: dict[str, bytes] = {}
     document = model_json(case.id, inputs.desc, inputs.tensors, store=lambda name, memory: _stored(files, name, memory))
     outputs = [*inputs.desc.outputs]
     for number, field in enumerate(outputs):
         target = f"./{OUTPUT}" if len(outputs) == 1 else f"./{OUTPUT.replace('.', f'_{number}.')}"
         document["commands"].append({"type": "writeFile", "resource": field, "targetPath": target})
-    files[DXDISPATCH] = to_json(document) + b"\n"
-    files[EXPECTED] = to_json({field: _expected(inputs.of(field), files) for field in outputs}) + b"\n"
+    return files | {DXDISPATCH: to_json(document) + b"\n"}
+
+
+def dxdispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
+    """Returns the files of `dispatch_files`, and the expected outputs.
+
+    An expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
+    has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
+    """
+    files = dispatch_files(case, inputs)
+    files[EXPECTED] = to_json({field: _expected(inputs.of(field), files) for field in inputs.desc.outputs}) + b"\n"
     return files
 
 

@@ -8,8 +8,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -20,13 +23,64 @@ from ...cases.case import Case, retyped
 from ...cases.catalogue import catalogue, generated, model_index_forms
 from ...cases.covering_arrays import model_descriptor
 from ...cases.variants import VARIANTS, Formed
+from ...cases.variants.forms_constants import EXTERNAL_FILE
 from ...errors import InputError, shown
 from ...files import TEMPORARY, is_stream, read_bytes, replace
 from ...judge.compare import undefined
-from ...mapping import MappedModel, map_descriptor
+from ...mapping import IndexConversion, MappedModel, map_descriptor
 from ...operators import OPERATORS, not_expressible
+from .dxdispatch_files import dispatch_files
 
 MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A case as a model folder: its name, and the model in the form of the case's variant."""
+
+    name: str
+    case: Case
+    mapped: MappedModel
+    formed: Formed
+
+    @property
+    def substitutions(self) -> list[str]:
+        """How the model differs from the descriptor."""
+        return [str(s) for s in (*self.mapped.substitutions, *self.formed.substitutions)]
+
+    @cached_property
+    def undocumented(self) -> list[str]:
+        """The elements without a documented value: `OutputTensor[3]`, or `OutputTensor[3:7]` for 3 to 6; flat and row-major."""
+        listed: list[str] = []
+        for field, expected in self.case.inputs.all_expected.items():
+            if undefined(expected):
+                missing = [i for i, bits in enumerate(expected) if bits is None]
+                for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+                    places = [place for _, place in run]
+                    end = f":{places[-1] + 1}" if len(places) > 1 else ""
+                    listed.append(f"{field}[{places[0]}{end}]")
+        return listed
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the manifest says of the folder."""
+        return {
+            "case": self.case.id,
+            "variant": self.case.variant,
+            "substitutions": self.substitutions,
+            "undocumented": self.undocumented,
+        }
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files of the folder by their relative paths, with the descriptor as a DxDispatch file."""
+        return folder_files(self.formed, self.case) | dispatch_files(self.case, self.case.inputs)
+
+
+def model_folder(name: str, case: Case, index_conversion: IndexConversion = "graph") -> ModelFolder:
+    """Returns the model folder of a case. Raises MappingError if ONNX cannot say it, or not in the case's variant."""
+    mapped = map_descriptor(case.desc, index_conversion=index_conversion)
+    return ModelFolder(name, case, mapped, formed_model(mapped, case))
 
 
 def formed_model(mapped: MappedModel, case: Case) -> Formed:
@@ -71,7 +125,7 @@ def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> N
     """
     if stream := next((path for name in files if is_stream(path := Path(folder, name))), None):
         raise InputError("must be a file, got a device or a pipe", file=str(stream))
-    with _staged(Path(folder), files) as stage:
+    with _staged(Path(folder), files.items()) as stage:
         _move(stage, Path(folder))
 
 
@@ -85,7 +139,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
+def _staged(folder: Path, files: Iterable[tuple[str, bytes]]) -> Iterator[Path]:
     """Gives a temporary folder inside `folder` that holds the files. It is on the same file system, so they can be moved.
 
     It is removed at the end. If anything fails, folders that this made are removed too, and an error of the operating
@@ -100,7 +154,7 @@ def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
                 made_folders.append(path)
         stage = Path(tempfile.mkdtemp(dir=folder, prefix=TEMPORARY))
         try:
-            for relative, content in files.items():
+            for relative, content in files:
                 writing = folder / relative
                 (stage / relative).parent.mkdir(parents=True, exist_ok=True)
                 (stage / relative).write_bytes(content)
@@ -115,76 +169,80 @@ def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
         raise
 
 
-def collection() -> dict[str, bytes]:
-    """Returns every file of models/ by its relative path.
+def collection(folders: Iterable[ModelFolder]) -> Iterator[tuple[str, bytes]]:
+    """Yields the relative path and the content of every file of model folders, and at last of their manifest.
 
-    There is one folder per documented example, one per operator and index form, and the manifest. It has the digest of
-    each file, and for an output with undocumented elements, which has no file, the reason.
+    The manifest has what each folder is, the digests of its files, and the elements of the outputs that have no documented value: such an
+    output has no file.
     """
-    files: dict[str, bytes] = {}
     entries: dict[str, dict[str, object]] = {}
-    for name, case in _cases():
-        mapped = map_descriptor(case.desc)
-        of_model = folder_files(formed_model(mapped, case), case)
-        entries[name] = {
-            "case": case.id,
-            "substitutions": [str(s) for s in mapped.substitutions],
-            "sha256": {path: _digest(content) for path, content in of_model.items()},
-        }
-        expected = case.inputs.all_expected.values()
-        undocumented, count = sum(map(undefined, expected)), sum(map(len, expected))
-        if undocumented:
-            entries[name]["without_output"] = f"{undocumented} of {count} elements have no documented value"
-        files |= {f"{name}/{path}": content for path, content in of_model.items()}
-    files[MANIFEST] = (json.dumps({"models": entries}, indent=1) + "\n").encode()
-    return files
+    for folder in folders:
+        files = folder.files
+        entries[folder.name] = {**folder.facts, "sha256": {path: _digest(content) for path, content in files.items()}}
+        yield from ((f"{folder.name}/{path}", content) for path, content in files.items())
+    yield MANIFEST, (json.dumps({"models": entries}, indent=1) + "\n").encode()
 
 
-def build(folder: str | os.PathLike[str]) -> int:
-    """Writes models/ into a folder, and returns the number of models. Replaces the files of an earlier build.
+def build(folder: str | os.PathLike[str], folders: Iterable[ModelFolder]) -> None:
+    """Writes model folders into a folder. Replaces the files of an earlier build.
 
     Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
     the folder of an earlier build, or if one of these files is not as a build wrote it.
     """
-    files, folder = collection(), Path(folder)
-    obsolete = _obsolete(folder, files)
-    write_files(folder, files)
+    folder, digests = Path(folder), dict[str, str]()
+    earlier = _earlier(folder)
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        for relative, content in collection(folders):
+            digests[relative] = _digest(content)
+            yield relative, content
+
+    with _staged(folder, files()) as stage:
+        obsolete = _obsolete(folder, earlier, digests)
+        _move(stage, folder)
     for path in obsolete:
         path.unlink()
-        with suppress(OSError):  # another file is in the folder
-            path.parent.rmdir()
-            path.parent.parent.rmdir()
-    return sum(name.endswith("/model.onnx") for name in files)
+        for parent in (path.parent, path.parent.parent):
+            with suppress(OSError):  # another file is in the folder
+                if parent != folder:
+                    parent.rmdir()
 
 
-_WRITTEN = re.compile(r"(?!\.)[\w.-]+/(model\.onnx|test_data_set_0/(input|output)_\d+\.pb)", re.ASCII)
+_WRITTEN = re.compile(
+    rf"(?!\.)[\w.-]+/(model\.onnx|{re.escape(EXTERNAL_FILE)}|dxdispatch\.json|dxdispatch/\w+\.npy|test_data_set_0/(input|output)_\d+\.pb)",
+    re.ASCII,
+)
 """The paths that a build writes beside the manifest."""
 
 
-def _obsolete(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Returns the files of an earlier build that this one does not write.
-
-    Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier one,
-    nor this one, which may have been killed.
-    """
+def _earlier(folder: Path) -> dict[str, str]:
+    """Returns the digest of each file of an earlier build. Raises InputError if the folder is neither empty nor that of one."""
     try:
         entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(folder)) from None
     if MANIFEST not in entries and any(not name.startswith(TEMPORARY) for name in entries):
         raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
-    earlier = _read_manifest(folder / MANIFEST) if MANIFEST in entries else {}
-    existing = [relative for relative in {**earlier, **files} if os.path.lexists(folder / relative)]
+    return _read_manifest(folder / MANIFEST) if MANIFEST in entries else {}
+
+
+def _obsolete(folder: Path, earlier: Mapping[str, str], digests: Mapping[str, str]) -> list[Path]:
+    """Returns the files of an earlier build that this one, with these digests, does not write.
+
+    Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier one,
+    nor this one, which may have been killed.
+    """
+    existing = [relative for relative in {**earlier, **digests} if os.path.lexists(folder / relative)]
     for relative in existing:
         if relative != MANIFEST and _read_digest(folder, relative) not in (
             earlier.get(relative),
-            _digest(files.get(relative, b"")),
+            digests.get(relative),
         ):
             raise InputError(
                 f"must be as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
                 file=str(folder / relative),
             )
-    return [folder / relative for relative in existing if relative not in files]
+    return [folder / relative for relative in existing if relative not in digests]
 
 
 def _read_digest(folder: Path, relative: str) -> str | None:
@@ -224,15 +282,15 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _cases() -> Iterator[tuple[str, Case]]:
-    """Yields the name of each model folder and its case."""
+def shipped() -> Iterator[ModelFolder]:
+    """Yields the model folders of models/: one per documented example, and one per operator and index form."""
     for case in catalogue("smoke"):
         if "/example." in case.id and OPERATORS[case.desc.operator].expressed(case.desc):
-            yield case.id.replace("/", "-"), case
+            yield model_folder(case.id.replace("/", "-"), case)
     for module in OPERATORS.values():
         if module.lower is None:  # it has no ONNX model
             continue
         desc = model_descriptor(module)
         for index_type, pattern in model_index_forms(desc.operator):
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
-            yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case
+            yield model_folder(f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case)

@@ -257,7 +257,7 @@ class _ModelJudge:
 
     def _whole(self, error: ProviderError) -> Judged:
         """Returns the record of a model that did not run. A node that may be refused makes it no failure of the provider."""
-        fields, text = error_fields(error), str(error)
+        fields, text = error_fields(error, self.provider), str(error)
         cases = [entry.case for entry in self.resolved.cases if entry.case]
         for entry in self.resolved.cases:
             if entry.case and (len(cases) == 1 or entry.node.op_type in text):

@@ -20,7 +20,7 @@ from ...mapping.dxdispatch import desc_json
 from ...operators import OPERATORS
 from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 from ..compare import differences, unravel
-from ..decide import decide_right
+from ..decide import decide_right, no_judge
 from ..judge import Judge
 from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
@@ -83,10 +83,13 @@ class NodeJudge:
         return [case], self._by_page(node, run, arrays, case)
 
     def _by_page(self, node: GivenNode, run: NodeRun, arrays: Mapping[str, np.ndarray], case: Case) -> Record:
-        checks = [self._check(node, case, name, run.outputs[name]) for name in node.outputs]
+        checks = [self._check(node, case, name, run.outputs[name], arrays) for name in node.outputs]
         outcome = Outcome(case=case, inputs=case.inputs, placement=run.placement, checks=checks, fate=run.fate)
         record = self.judge.record(outcome)
-        if record.verdict is Verdict.MISMATCH:
+        if record.verdict is Verdict.MISMATCH and (why := no_judge(case, self.provider)):
+            message = f"{why}; {record.message}"
+            record = msgspec.structs.replace(record, verdict=Verdict.UNSUPPORTED, message=message, kinds=None)
+        elif record.verdict is Verdict.MISMATCH:
             record = self._second_opinion(node, run, arrays, record)
         lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
         texts = [f"lowered-as: {node.op_type} -> DML_OPERATOR_{case.desc.operator}", *run.texts]
@@ -97,12 +100,21 @@ class NodeJudge:
         more = {"placement": run.placement, "fate": run.fate, "substitutions": list(run.texts), "file": self.given.file}
         return Record.on(self.provider, node.label, node.operator, **more, **fields)
 
-    def _check(self, node: GivenNode, case: Case, name: str, array: np.ndarray) -> Check:
-        """Returns an output of the node, held against the pseudocode."""
+    def _check(
+        self, node: GivenNode, case: Case, name: str, array: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> Check:
+        """Returns an output of the node, held against the pseudocode.
+
+        A descriptor may have fewer sizes of 1 than the node: then ONNX says which the output must have.
+        """
         names, fields = list(node.outputs), [*case.desc.outputs]
         inputs = case.inputs.of(fields[names.index(name)])
         output = inputs.desc.output
-        array = without_bool(array).reshape(pad(array.shape, output.dimension_count))
+        array, shape = without_bool(array), pad(array.shape, output.dimension_count)
+        if shape != output.sizes and [n for n in shape if n > 1] == [n for n in output.sizes if n > 1]:
+            shapes = {values[name].shape for values in self._opinions(node, arrays).values() if values}
+            shape = output.sizes if array.shape in shapes else shape
+        array = array.reshape(shape)
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
         actual = None if problem else from_array(array)
         label = name if len(names) > 1 else ""
@@ -190,7 +202,7 @@ class NodeJudge:
         if not self.resolved.exact.issuperset(node.inputs):
             computed = "nodes before this one compute its inputs, and providers may round differently"
             return None, f"{file} is not compared: {computed}"
-        check = self._check(node, outcome.case, name, data.outputs[name])
+        check = self._check(node, outcome.case, name, data.outputs[name], self.values)
         own = next((other for other in outcome.checks if other.field == check.field), None)
         actual = own.actual if own else None
         if check.actual is None:

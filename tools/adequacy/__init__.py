@@ -1,0 +1,1 @@
+"""How much a tier covers, and which planted faults it catches."""
