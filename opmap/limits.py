@@ -112,12 +112,3 @@ MAX_DATA_SETS = 1_000
 
 MAX_FOLDER_ENTRIES = 100_000
 """The most files and folders in a folder with an ONNX model."""
-
-MAX_DEBUG_MESSAGES = 10
-"""The most messages of the debug layers that the result of a case holds. The others are counted."""
-
-MAX_DEBUG_MESSAGES_STORED = 1_000
-"""The most messages of the debug layers that are looked at for a case."""
-
-MAX_DEBUG_MESSAGE_BYTES = 2**16
-"""The longest message of the debug layers, in bytes."""

@@ -304,7 +304,6 @@ _ON_CPU: Mapping[str, Any] = {
     "adapter": None,
     "device_id": None,
     "disable_metacommands": False,
-    "debug_layer": False,
     "dml_runtime": None,
     "runtime": None,
 }

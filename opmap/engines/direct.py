@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 GRAPH_LAYOUT = "compile-graph"
 """The layout of a case that is compiled with CompileGraph, whatever the provider option says."""
 
-COMPILE, METACOMMANDS, DEBUG_LAYER = "compile", "disable_metacommands", "debug_layer"
-"""The provider options: how an operator is compiled, whether the driver's own kernels are left out (`True`), and whether the
-debug layers are on (`True`). The last two are set by options of the command line."""
+COMPILE, METACOMMANDS = "compile", "disable_metacommands"
+"""The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`), which an option of the
+command line sets."""
 
 
 def check_options(options: Mapping[str, str]) -> None:

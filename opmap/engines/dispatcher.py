@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ..errors import ProviderError
 from ..tensors import DIRECTML_TYPES
 from ..vocabulary import Stage
@@ -23,15 +21,14 @@ _SOURCE = "IDMLDevice::CheckFeatureSupport"
 class Dispatcher(Performer):
     """Performs the step Dispatch on a device. `adapter` is the adapter's index; None is the first one.
 
-    `debug` turns the debug layers on: their messages are in each result. Raises ProviderError if the device cannot be
-    created, InputError if the debug layers are not installed.
+    Raises ProviderError if the device cannot be created.
     """
 
     holds_lock = False  # ctypes releases it for each call
 
-    def __init__(self, adapter: int | None = None, *, debug: bool = False):
+    def __init__(self, adapter: int | None = None):
         super().__init__()
-        self._device = Device(adapter, debug=debug)
+        self._device = Device(adapter)
         self._arena = Arena(self._device)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -41,14 +38,6 @@ class Dispatcher(Performer):
             return Result()
         if not isinstance(step, Dispatch):
             return Result(error="directml runs operators, not models", stage=Stage.LOAD, unsupported=True)
-        result = self._dispatched(step)
-        try:
-            messages = self._device.messages.take() if self._device.messages else []
-        except CallFailed as error:
-            messages = [f"debug layer: {error}"]
-        return msgspec.structs.replace(result, messages=messages)
-
-    def _dispatched(self, step: Dispatch) -> Result:
         try:
             if step.contents is None:
                 compiled(self._device, step.operator, flags=step.flags, graph=step.compile == "graph").release()

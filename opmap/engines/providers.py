@@ -16,7 +16,7 @@ from ..errors import InputError, OpmapError, ProviderError, describe
 from ..mapping import IndexConversion
 from ..vocabulary import Stage
 from .arrays import not_arrays
-from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
+from .direct import METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .machine.environment import collect
 from .machine.facts import Fact
@@ -169,7 +169,6 @@ def open_provider(
     adapter: str | None = None,
     device_id: int | None = None,
     disable_metacommands: bool = False,
-    debug_layer: bool = False,
     timeout: float = TIMEOUT,
     start_timeout: float = START_TIMEOUT,
     dml_runtime: str | None = None,
@@ -186,7 +185,7 @@ def open_provider(
     On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME,
     on the rig's pair of ONNX Runtime and DirectML.dll that `runtime` names. `adapter` (a
     part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
-    EP. `debug_layer` turns the debug layers of `directml` on.
+    EP.
 
     `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
     ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
@@ -195,8 +194,6 @@ def open_provider(
     does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
     limits: dict[str, Any] = {"timeout": timeout, "start_timeout": start_timeout}
-    if full_name(name) != DIRECT:
-        refuse_options(name, debug_layer=debug_layer)
     if ":" in name:
         refuse_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
         refuse_options(name, provider_options=provider_options, session_options=session_options, libraries=libraries)
@@ -207,7 +204,7 @@ def open_provider(
     if wanted == DIRECT:
         refuse_options(name, session_options=session_options, libraries=libraries)
         check_options(options)
-        options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
+        options |= {METACOMMANDS: str(disable_metacommands)}
         rig = find_dml_runtime(dml_runtime, runtime=runtime)
         return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, **limits)
     open_worker = partial(_open_worker, config=config, device_id=device_id, **limits)
@@ -259,7 +256,6 @@ def _no_directml(providers: Sequence[str]) -> str:
 
 
 _OWNERS = {
-    f"--debug-layer is for --provider {DIRECT}": ("debug_layer",),
     "--adapter, --device-id and --disable-metacommands are for the DirectML EP": (
         "adapter",
         "device_id",

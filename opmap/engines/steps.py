@@ -267,7 +267,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
     that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
     must not be used further: what runs in it later may be wrong. `messages` are notes about the step that change no verdict,
-    such as what the debug layers said. `memory` is what Measure found, in bytes.
+    such as memory between elements that was written. `memory` is what Measure found, in bytes.
     """
 
     outputs: dict[str, np.ndarray] = {}

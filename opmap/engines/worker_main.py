@@ -103,16 +103,15 @@ def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Perf
 def _direct(start: frames.Start) -> tuple[Performer, ProviderFacts]:
     """Opens DirectML on the chosen adapter, or else on the first one that has a Direct3D 12 device.
 
-    Raises InputError if no adapter, or more than one, fits the choice, or if the debug layers are wanted and not installed;
+    Raises InputError if no adapter, or more than one, fits the choice;
     ProviderError if there is no device.
     """
-    from opmap.engines.direct import DEBUG_LAYER  # imported here: it loads much that only the parent needs
     from opmap.engines.dispatcher import Dispatcher
 
     problem = ""
     for adapter in candidates(substring=start.adapter, device_id=start.device_id):
         try:
-            provider = Dispatcher(adapter.index if adapter else None, debug=start.options.get(DEBUG_LAYER) == "True")
+            provider = Dispatcher(adapter.index if adapter else None)
         except ProviderError as error:
             problem = problem or f"{adapter.name}: {error}" if adapter else str(error)
         else:

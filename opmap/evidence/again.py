@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 _OPTIONS = (
     *("provider", "dml_runtime", "runtime", "adapter", "device_id", "feature_level", "index_conversion"),
-    *("provider_option", "session_option", "ep_library", "disable_metacommands", "debug_layer"),
+    *("provider_option", "session_option", "ep_library", "disable_metacommands"),
 )
 
 

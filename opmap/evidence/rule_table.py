@@ -9,7 +9,7 @@ from .terminal import print_line, print_text
 
 
 def print_rules(place: str, rows: Sequence[RuleRow]) -> None:
-    """Prints the table of the rules against what the provider at `place` accepts, and below it what was computed for each descriptor with a finding, or a message of the debug layers.
+    """Prints the table of the rules against what the provider at `place` accepts, and below it what was computed for each descriptor with a finding.
 
     The columns `operator` and `graph` are about CompileOperator and CompileGraph.
     """
@@ -20,7 +20,7 @@ def print_rules(place: str, rows: Sequence[RuleRow]) -> None:
         disagree = ", ".join(finding.removesuffix("-disagrees") for finding in row.findings)
         print_line(_line(str(number), _name(row), "forbid" if row.rules else "allow", answers, disagree))
     for number, row in enumerate(rows, 1):
-        if row.findings or any(answer.messages for answer in row.answers.values()):
+        if row.findings:
             print_text(_details(number, row))
     counts = [f"{sum(finding in row.findings for row in rows)} {finding}: {FINDINGS[finding]}" for finding in FINDINGS]
     print_text("\n".join(counts))
@@ -54,7 +54,6 @@ def _details(number: int, row: RuleRow) -> str:
             "accepted, not run" if answer.output is None else f"output = {_listed(answer.output)}"
         )
         lines.append(f"   {word}: {answer_text}")
-        lines += [f"   {word}: {message}" for message in answer.messages]
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import get_args
 
 import msgspec
@@ -34,15 +34,11 @@ FINDINGS = {
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What DirectML makes of a descriptor: the error if it is refused, the values of its outputs if it was run.
-
-    `messages` are what the debug layers said, if they are on.
-    """
+    """What DirectML makes of a descriptor: the error if it is refused, the values of its outputs if it was run."""
 
     refused: str | None = None
     lost: bool = False
     output: list[int | float | str] | None = None
-    messages: Sequence[str] = ()
 
 
 class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +85,7 @@ def _answer(provider: DirectProvider, question: Question, compile: Compile) -> A
         return Answer(refused=str(error), lost=isinstance(error, WorkerLost))
     output: list[int | float | str] = [result.malformed] if result.malformed else []
     output += [plain(value) for array in result.outputs.values() for value in from_array(array).values]
-    return Answer(refused=result.error, lost=result.unsupported, output=output or None, messages=result.messages)
+    return Answer(refused=result.error, lost=result.unsupported, output=output or None)
 
 
 def _findings(question: Question, rules: list[str], answers: Mapping[Compile, Answer]) -> Iterator[str]:

@@ -254,12 +254,6 @@ class _Table(NamedTuple):
     disable_metacommands: bool = option(
         False, "DirectML: do not use the driver's own kernels", group=DIRECTML, rare=True
     )
-    debug_layer: bool = option(
-        False,
-        "--provider directml: turn the debug layers on; what they say about a case is part of its message",
-        group=DIRECTML,
-        rare=True,
-    )
     timeout_per_case: float = option(
         30.0,
         "time limit of each step of a case in seconds, for a provider in a worker process",
@@ -347,7 +341,6 @@ class SessionOptions(_Table):
             "adapter": self.adapter,
             "device_id": self.device_id,
             "disable_metacommands": self.disable_metacommands,
-            "debug_layer": self.debug_layer,
             "timeout": self.timeout_per_case,
             "start_timeout": self.start_timeout,
             "dml_runtime": self.dml_runtime,
@@ -369,7 +362,7 @@ class SessionOptions(_Table):
         """What of the options must be the same when a run is continued, as `run.json` holds it."""
         names = [
             *("no_shipped_known_failures", "rerun_dangerous", "repeat", "shuffle", "pack", "fresh_sessions", "tier"),
-            *("feature_level", "index_conversion", "adapter", "device_id", "disable_metacommands", "debug_layer"),
+            *("feature_level", "index_conversion", "adapter", "device_id", "disable_metacommands"),
         ]
         return {
             **{name: getattr(self, name) for name in names},

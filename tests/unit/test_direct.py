@@ -89,16 +89,6 @@ class TestVerdicts:
         Judge(refused)(find_case(EXAMPLE))
         assert before == refused.runner.pid
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("trouble", ["none", "wrong", "refused"])
-    def test_what_the_debug_layers_say_is_part_of_the_message(self, opened, trouble):
-        case, text = find_case(EXAMPLE), "debug layer: warning 7: pretended"
-        without = Judge(opened(trouble))(case)
-        with_layers = Judge(opened(trouble, debug_layer="True"))(case)
-        assert text not in (without.message or "")
-        assert "; ".join(filter(None, [without.message, text])) == with_layers.message
-        assert without.verdict == with_layers.verdict
-
     def test_a_graph_is_compiled_if_it_is_asked_for(self, opened):
         case = find_case(EXAMPLE)
         assert Verdict.PASS == Judge(opened("graph"))(case).verdict

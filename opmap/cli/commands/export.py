@@ -35,7 +35,6 @@ _OF_PROVIDER = (
     "adapter",
     "device_id",
     "disable_metacommands",
-    "debug_layer",
     "dml_runtime",
     "runtime",
     "rerun_dangerous",

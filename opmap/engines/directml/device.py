@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from ctypes import byref, c_size_t, c_uint64, c_void_p
-from functools import partial
 from typing import Any, Self
 
 from ...errors import ProviderError
 from ...vocabulary import Stage
 from .com import Com
-from .debugging import DebugMessages
 from .hresults import BindingRefused, CallFailed
-from .libraries import (
-    debug_layers_missing,
-    direct3d_device,
-    directml_device,
-    dxgi_adapter,
-    dxgi_factory,
-    enable_debug_layer,
-)
+from .libraries import direct3d_device, directml_device, dxgi_adapter, dxgi_factory
 from .structs import (
     ALL_SUBRESOURCES,
     BARRIER_TRANSITION,
@@ -41,9 +32,8 @@ FIRST_DESCRIPTORS = 256
 class Device:
     """A Direct3D 12 device and a DirectML device on it, which run one command list at a time.
 
-    `adapter` is the adapter's index in DXGI's order; None is the first one. `debug` turns the debug layers on, whose
-    messages are then in `messages`. Raises CallFailed or ProviderError if a device cannot be created, InputError if the
-    debug layers are not installed.
+    `adapter` is the adapter's index in DXGI's order; None is the first one. Raises CallFailed or ProviderError if a device cannot be
+    created.
     """
 
     def __init__(
@@ -52,17 +42,12 @@ class Device:
         *,
         direct3d: Callable[[Com | None], Com] = direct3d_device,
         directml: Callable[..., Com] = directml_device,
-        debug: bool = False,
-        enable_debug: Callable[[], None] = enable_debug_layer,
     ):
         self._owned, self._of_directml = ExitStack(), ExitStack()
-        self._make_directml = partial(directml, debug=True) if debug else directml
-        self.messages: DebugMessages | None = None
+        self._directml = directml
         self._heap: Com | None = None
         self._descriptors = self._submitted = 0
         try:
-            if debug:
-                enable_debug()  # before the device is created: it has no effect on one that exists
             self.direct3d = self._open_direct3d(adapter, direct3d)
             queue = D3D12_COMMAND_QUEUE_DESC(Type=COMMAND_LIST_TYPE_COMPUTE)
             create, kind = self._create, COMMAND_LIST_TYPE_COMPUTE
@@ -75,16 +60,9 @@ class Device:
             self._increment: int = self.direct3d.call("GetDescriptorHandleIncrementSize", 0)
             self.reserve_descriptors(FIRST_DESCRIPTORS)
             self.renew_directml()
-            self.messages = self._messages() if debug else None
         except BaseException:
             self.close()
             raise
-
-    def _messages(self) -> DebugMessages:
-        try:
-            return DebugMessages(self._create("ID3D12InfoQueue", "QueryInterface"))
-        except CallFailed as error:
-            raise debug_layers_missing(error) from None
 
     def _open_direct3d(self, index: int | None, create: Callable[[Com | None], Com]) -> Com:
         if index is None:
@@ -115,7 +93,7 @@ class Device:
         """Creates the DirectML device, its command recorder and an initializer; those before are released."""
         self._of_directml.close()
         add = self._of_directml.enter_context
-        self.directml = add(self._make_directml(self.direct3d))
+        self.directml = add(self._directml(self.direct3d))
         self.recorder = add(self.directml.create("IDMLCommandRecorder", "CreateCommandRecorder"))
         self.initializer = add(self.directml.create("IDMLOperatorInitializer", "CreateOperatorInitializer", 0, None))
         self.tables: list[Com] = []

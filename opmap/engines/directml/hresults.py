@@ -19,7 +19,6 @@ MEANINGS = {
     0x887A0006: ("DXGI_ERROR_DEVICE_HUNG", "the device hung"),
     0x887A0007: ("DXGI_ERROR_DEVICE_RESET", "the device was reset"),
     0x887A0020: ("DXGI_ERROR_DRIVER_INTERNAL_ERROR", "internal error of the driver"),
-    0x887A002D: ("DXGI_ERROR_SDK_COMPONENT_MISSING", "the debug layer is not installed"),
     0x887E0001: ("D3D12_ERROR_ADAPTER_NOT_FOUND", "the cached state was made on another adapter"),
     0x887E0002: ("D3D12_ERROR_DRIVER_VERSION_MISMATCH", "the cached state was made by another driver"),
 }
@@ -27,7 +26,6 @@ MEANINGS = {
 
 INVALID_ARGUMENT = 0x80070057
 NOT_FOUND = 0x887A0002
-COMPONENT_MISSING = 0x887A002D
 DEVICE_REMOVED = 0x887A0005
 
 

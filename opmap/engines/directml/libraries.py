@@ -14,12 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ProviderError
+from ...errors import ProviderError
 from .com import Com, iid
-from .hresults import COMPONENT_MISSING, CallFailed, failed
+from .hresults import CallFailed, failed
 from .structs import (
     D3D_FEATURE_LEVEL_11_0,
-    DML_CREATE_DEVICE_FLAG_DEBUG,
     DML_FEATURE_LEVEL_5_0,
 )
 
@@ -94,46 +93,21 @@ def direct3d_device(adapter: Com | None) -> Com:
     return Com(created, "ID3D12Device")
 
 
-def enable_debug_layer() -> None:
-    """Turns the debug layer of Direct3D 12 on, for the devices that this process creates later.
-
-    Raises InputError if it is not installed, ProviderError if there is no Direct3D 12.
-    """
-    created, library = c_void_p(), _load("d3d12.dll", _SEARCH_SYSTEM32)
-    try:
-        _call(library, "D3D12GetDebugInterface", (c_void_p, POINTER(c_void_p)), iid("ID3D12Debug"), byref(created))
-    except ProviderError as error:
-        raise debug_layers_missing(error) from None
-    with Com(created, "ID3D12Debug") as layer:
-        layer.call("EnableDebugLayer")
-
-
-def debug_layers_missing(error: ProviderError) -> InputError:
-    """Returns the error that says what to install, after a call for the debug layers failed."""
-    wanted = "Windows' optional feature Graphics Tools, and DirectML.Debug.dll beside DirectML.dll"
-    return InputError(f"--debug-layer needs the debug layers: {wanted}, got {error}")
-
-
-def directml_device(device: Com, *, debug: bool = False) -> Com:
+def directml_device(device: Com) -> Com:
     """Returns a DirectML device on a Direct3D 12 device, as the DirectML EP creates its own: feature level 5_0 or above.
 
-    `debug` turns DirectML's debug layer on. Raises CallFailed or ProviderError, InputError if the layer is not installed.
+    Raises CallFailed or ProviderError.
     """
     created, file = c_void_p(), directml_file()
     library = _load(file, _SEARCH_FOLDER_OF_DLL) if file else _load("DirectML.dll", _SEARCH_SYSTEM32)
-    try:
-        _call(
-            library,
-            "DMLCreateDevice1",
-            (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(c_void_p)),
-            device.address,
-            DML_CREATE_DEVICE_FLAG_DEBUG if debug else 0,
-            DML_FEATURE_LEVEL_5_0,
-            iid("IDMLDevice1"),
-            byref(created),
-        )
-    except CallFailed as error:
-        if debug and error.code == COMPONENT_MISSING:
-            raise debug_layers_missing(error) from None
-        raise
+    _call(
+        library,
+        "DMLCreateDevice1",
+        (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(c_void_p)),
+        device.address,
+        0,
+        DML_FEATURE_LEVEL_5_0,
+        iid("IDMLDevice1"),
+        byref(created),
+    )
     return Com(created, "IDMLDevice1")
