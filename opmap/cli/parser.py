@@ -181,7 +181,7 @@ SHARED: dict[str, Option] = {
     ),
     "verbose": Option(
         False,
-        "show a row for each operator, and the tables of probes that passed",
+        "show a row for each operator, the tables of probes that passed, and the first wrong elements",
         group=_WRITTEN,
         rare=True,
         also=("validate",),

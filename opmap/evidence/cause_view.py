@@ -150,14 +150,16 @@ def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str =
             console.print(Text.assemble((f"{name:10}", style), printable(f" {text}")), soft_wrap=True, highlight=False)
 
 
-def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[..., str]) -> None:
-    """Prints the largest causes, and the wrong elements of the first one's smallest case.
+def print_causes(
+    console: Console, diagnoses: Sequence[Diagnosis], again: Callable[..., str], *, brief: bool = False
+) -> None:
+    """Prints the largest causes, and unless `brief` the wrong elements of the first one's smallest case.
 
     `again` gives the command that runs a case of the catalogue again.
     """
     for number, diagnosis in enumerate(diagnoses[:MOST_SHOWN], 1):
         smallest = diagnosis.smallest
-        wrong = wrong_elements(smallest.case, smallest.record.actual) if number == 1 else None
+        wrong = wrong_elements(smallest.case, smallest.record.actual) if number == 1 and not brief else None
         CauseView.of(cause_group(diagnosis, again), wrong).print(console, f"cause {number}")
     if len(diagnoses) > MOST_SHOWN:
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")

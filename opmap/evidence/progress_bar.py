@@ -35,8 +35,11 @@ def bar(
     columns = [
         TextColumn("{task.description}", markup=False, table_column=whole),
         SpinnerColumn("line") if total is None else BarColumn(None, table_column=Column(ratio=1)),
-        MofNCompleteColumn(table_column=whole),
-        *([] if total is None else [TimeRemainingColumn(table_column=whole)]),
+        *(
+            [TextColumn("{task.completed:,} so far", table_column=whole)]
+            if total is None
+            else [MofNCompleteColumn(table_column=whole), TimeRemainingColumn(table_column=whole)]
+        ),
     ]
     with _Bar(*columns, console=console, transient=True, expand=total is not None) as shown:
         shown.verdicts = verdicts

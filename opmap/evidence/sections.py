@@ -73,7 +73,7 @@ class Section:
 
     def _table(self) -> Table:
         plain_look = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        shown = Table(show_footer=bool(self.footer)) if self.title else plain_look
+        shown = Table(show_footer=bool(self.footer) and len(self.rows) > 1) if self.title else plain_look
         filled = [n for n in range(len(self.header)) if n == 0 or not self.rows or any(row[n] for row in self.rows)]
         for number in filled:
             name = self.header[number]

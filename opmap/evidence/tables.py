@@ -61,14 +61,15 @@ def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Se
     places = {_place(record) for record in records}
     place = ["ran on"] if len(places) > 1 else []
     asserted = ["asserted"] if any(r.asserted for r in records) else []
+    proven = ["proven"] if not asserted or any(r.proven for r in records) else []
 
     def row(name: str, where: str, group: Sequence[Record]) -> list[str]:
         verdicts = Counter(record.verdict for record in group)
         sums = {column: sum(map(verdicts.pop, counted, [0] * len(counted))) for column, counted in _COUNTED.items()}
-        numbers = [len(group), sum(r.proven for r in group), *(sum(r.asserted for r in group) for _ in asserted)]
+        shown_by = [sum(getattr(r, column) for r in group) for column in (*proven, *asserted)]
         failed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         shown = [str(sums["passed"] or ""), failed, str(sums["known"] or ""), str(sums["not judged"] or "")]
-        return [name, *(where for _ in place), *map(str, numbers), *shown]
+        return [name, *(where for _ in place), *map(str, (len(group), *shown_by)), *shown]
 
     groups: dict[tuple[bool, str, str], list[Record]] = {}
     for record in records:
@@ -87,7 +88,7 @@ def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Se
         rows.append(row(name, where, [record for group in several for record in group]))
     return Section(
         title=title if place else f"{title} on {places.pop()}",
-        header=[kind, *place, "cases", "proven", *asserted, "passed", "failed", "known", "not judged"],
+        header=[kind, *place, "cases", *proven, *asserted, "passed", "failed", "known", "not judged"],
         rows=rows,
         footer=row("all", "", records),
     )

@@ -129,7 +129,7 @@ def _lines(
         done += 1
         if clock() >= due:
             due = clock() + EVERY
-            of = f" of {total:,} ({done * 100 // total} %)" if total else ""
+            of = f" of {total:,} ({done * 100 // total} %)" if total else " so far"
             counts = f": {counted(verdicts())}" if verdicts and verdicts() else ""
             print_error(f"{name}: {done:,}{of}{counts}")
 

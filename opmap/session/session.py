@@ -52,6 +52,10 @@ Advance: TypeAlias = Callable[[], None]
 """A function that is called after each step, to show progress."""
 
 
+MOST_NAMED = 3
+"""The most variants that the line about cases that are left out names."""
+
+
 def _no_progress() -> None:
     """Shows no progress."""
 
@@ -236,7 +240,9 @@ class Session:
         others = self._cases_of_provider[1]
         if not others:
             return None
-        missing = names(sorted({case.layout or case.variant for case in others}))
+        variants = sorted({case.layout or case.variant for case in others})
+        more = f" and {len(variants) - MOST_NAMED} more variants" if len(variants) > MOST_NAMED else ""
+        missing = names(variants[:MOST_NAMED]) + more
         return f"{len(others)} case{'s' * (len(others) > 1)} left out: {self.provider_name} does not have {missing}"
 
     @property

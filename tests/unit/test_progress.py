@@ -177,6 +177,6 @@ class TestRedRun:
         lines = capsys.readouterr().out.splitlines()
 
         (at,) = (n for n, line in enumerate(lines) if re.match("  wrong +must be +expected +actual", line))
-        assert "  again " in "".join(lines[at - 1 : at]) and lines[at + 1].startswith("  output[")
-        assert [f"results: {report / 'results.jsonl'}", f"report: {report / 'report.html'}"] == lines[-2:]
+        assert "  rerun " in "".join(lines[at - 1 : at]) and lines[at + 1].startswith("  output[")
+        assert lines[-2].startswith("FAILED: ") and f"report: {(report / 'report.html').as_uri()}" == lines[-1]
         assert (report / "report.html").is_file()

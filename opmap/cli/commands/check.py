@@ -65,8 +65,8 @@ def run(options: Namespace) -> int:
     if options.json:
         write_json(encode(records))
     elif other_files:
-        print_line(f"{other_files} other files in these folders are no models")
-    if len(targets) > 1 and not options.json:
+        print_line(f"other files in these folders, which are no models: {other_files}")
+    if not options.json:
         code = 130 if session.results.interrupted else 2 if bad else session.exit_code or int(idle)
         print_total(console(), records, code, noun="result")
     if session.results.interrupted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from argparse import Namespace
 
 from ...evidence.terminal import console, print_line, print_text
@@ -9,7 +11,7 @@ from ...manual.pages import read_page, titles
 
 
 def run(options: Namespace) -> int:
-    """Prints a page, or the list of pages. Raises InputError for an unknown page."""
+    """Prints a page, or the list of pages. On a terminal a page is rendered, and goes through a pager if there is one. Raises InputError for an unknown page."""
     out = console()
     if options.page is None:
         pages = titles()
@@ -19,7 +21,13 @@ def run(options: Namespace) -> int:
     elif out.is_terminal:
         from rich.markdown import Markdown
 
-        out.print(Markdown(read_page(options.page)))
+        page = Markdown(read_page(options.page))
+        if shutil.which(os.environ.get("PAGER", "less").partition(" ")[0]):
+            os.environ.setdefault("LESS", "-FRX")  # ends at once if the page fits the screen
+            with out.pager(styles=True):
+                out.print(page)
+        else:  # as on Windows
+            out.print(page)
     else:
         print_text(read_page(options.page).rstrip("\n"))
     return 0

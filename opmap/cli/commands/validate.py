@@ -85,8 +85,6 @@ def run_and_diagnose(
     missing = next((r.message for r in session.results.records if session.provider is None), None)
     if options.json or not missing:
         show(session, diagnoses, options.json)
-    if session.bundle and not options.json:
-        _print_files(session.bundle.folder)
     for problem in unwritten:
         print_error(problem)
     if unwritten and not options.json:
@@ -97,6 +95,8 @@ def run_and_diagnose(
     elif not options.json:
         why = "a known failure is out of date" if session.problems else ""
         print_total(console(), session.results.records, session.exit_code, perf_counter() - begin, why)
+    if session.bundle and not options.json:
+        _print_report(session.bundle.folder)
     return 2 if unwritten else session.exit_code
 
 
@@ -132,14 +132,16 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbos
     if diagnoses:
         from ...evidence.cause_view import print_causes
 
-        print_causes(out, diagnoses, session.again)
+        print_causes(out, diagnoses, session.again, brief=not verbose)
     explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in explained])
     print_notes(out, notes)
 
 
-def _print_files(folder: Path) -> None:
-    """Prints where the records of a bundle are, and its report."""
-    for name, file in (("results", RECORDS), ("report", HTML)):
+def _print_report(folder: Path) -> None:
+    """Prints where a bundle is: its report as a link that terminals open, or its records."""
+    for name, file in (("report", HTML), ("results", RECORDS)):
         if (folder / file).exists():
-            console().print(f"{name}: {folder / file}", soft_wrap=True, highlight=False, markup=False)
+            shown = (folder / file).resolve().as_uri() if file == HTML else folder / file
+            console().print(f"{name}: {shown}", soft_wrap=True, highlight=False, markup=False)
+            return

@@ -27,11 +27,10 @@ from ...cases.variants.forms_constants import EXTERNAL_FILE
 from ...errors import InputError, shown
 from ...files import TEMPORARY, is_stream, read_bytes, replace
 from ...judge.compare import undefined
+from ...judge.onnx_models.reading import MANIFEST
 from ...mapping import IndexConversion, MappedModel, map_descriptor
 from ...operators import OPERATORS, not_expressible
 from .dxdispatch_files import dispatch_files
-
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)

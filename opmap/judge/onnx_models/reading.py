@@ -109,6 +109,10 @@ class GivenModel:
         return _array(raw)
 
 
+MANIFEST = "manifest.json"
+"""What `opmap build` writes beside model folders: it is no other file."""
+
+
 def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
     """Returns files and model folders, those inside other folders too, in name order; and the number of other files in these.
 
@@ -136,7 +140,7 @@ def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
                 elif inside and entry.is_dir() and not entry.is_symlink():
                     below.append(entry)
                 else:
-                    others += 1
+                    others += entry.name != MANIFEST
             waiting += reversed(below)
         if len(targets) == found:
             raise InputError(
