@@ -208,7 +208,7 @@ COMMANDS: dict[str, Command] = {
     "validate": Command(
         summary="run the cases on a provider, and judge every result",
         help="Run the cases of the catalogue on an execution provider and judge every result.",
-        example="opmap validate --operator Gather --provider dml --require-provider --report results",
+        example="opmap validate --operator Tile --provider dml --require-provider --report results",
         options={
             "list": Option(
                 False,
@@ -247,7 +247,7 @@ COMMANDS: dict[str, Command] = {
     "build": Command(
         summary="write ONNX models with test data, of cases or files",
         help="Write ONNX models with their test data: NAME.onnx of one case, or a folder of model folders, which opmap check takes.",
-        example="opmap build 'gather/int64/*' -o models",
+        example="opmap build 'tile/int64/*' -o models",
         options={
             "wanted": OPTIONS["wanted"]._replace(
                 help=f"a DxDispatch JSON file, {_MODEL}; the id of a case of any tier, a glob over the ids of the tier, or a file "
@@ -272,7 +272,7 @@ COMMANDS: dict[str, Command] = {
         summary="find the exact cause of each failure, and its smallest case",
         help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact. Of one case: its smallest "
         "form, and whose fault it is.",
-        example="opmap diagnose gather/example.1 --provider fault:negative-index-as-zero",
+        example="opmap diagnose tile/example.1 --provider fault:output-zero",
         options={
             "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="ID|FILE", nargs="?"),
             "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", _HOW, rare=True),
@@ -284,7 +284,7 @@ COMMANDS: dict[str, Command] = {
         summary="show the pseudocode of a case, or a rule",
         help="Show the documentation's pseudocode, expanded for a descriptor, and how an output element is read; or a rule, with an "
         "example that breaks it.",
-        example="opmap explain gather/example.1 --at 1,0",
+        example="opmap explain tile/example.1 --at 0,0,0,3",
         options={
             "target": Option(
                 None, f"{_TARGET}; or a rule id (default: list all rules)", metavar="ID|FILE|RULE", nargs="?"
@@ -300,7 +300,7 @@ COMMANDS: dict[str, Command] = {
     "export": Command(
         summary="write a folder that reproduces a case without opmap",
         help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
-        example="opmap export gather/example.1 -o folder --provider dml",
+        example="opmap export tile/example.1 -o folder --provider dml",
         options={
             "target": Option(
                 None,

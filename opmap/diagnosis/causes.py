@@ -21,7 +21,7 @@ from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import Verdict
-from .conditions import FEWEST, Condition, approximate, separate
+from .conditions import FEWEST, Condition, separate
 from .failures import (
     Failure,
     case_size,
@@ -56,9 +56,6 @@ MOST_IN_TITLE = 160
 
 FEWEST_ELEMENTS, MOST_HELD_AGAINST = 20, 60
 """The fewest wrong elements that propose a fault for sure; and the most cases that passed against which it is held if there are fewer."""
-
-MOST_ROUNDS, MOST_AGAINST = 3, 400
-"""How often the closest condition is sought, and the most cases of each that the fault is held against."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -340,36 +337,10 @@ def without_calls(run: JudgedRun, cause: Cause) -> Cause:
     return cause_of(run, best_label(failures), failures)
 
 
-def telling(run: JudgedRun, failures: Sequence[Failure], relation: Relation) -> list[Case]:
-    """Returns the cases that passed and could have shown the fault of a relation.
-
-    Left out are those that meet the closest condition, and of which the fault gives the right output: they say nothing about the
-    condition.
-    """
-    passed, fault = list(run.passed), relation.rule
-    if fault is None or fault.session or fault.result:
-        return passed
-    failing = run.features([failure.case for failure in failures])
-    for _ in range(MOST_ROUNDS if passed else 0):
-        condition = approximate(failing, run.features(passed))
-        against = [c for c, features in zip(passed, run.features(passed), strict=True) if condition.holds(features)]
-        blind = {
-            case.id
-            for case in against[:MOST_AGAINST]
-            if any(condition.any)
-            for arrays in (CaseArrays(case),)
-            if np.array_equal(fault.bits(arrays), arrays.right)
-        }
-        passed = [case for case in passed if case.id not in blind]
-        if not blind or not passed:
-            break
-    return passed or list(run.passed)
-
-
 def _condition(run: JudgedRun, failures: Sequence[Failure], relation: Relation) -> Condition | None:
     """Returns the condition that separates failures from the cases that passed and could fail, unless it may fit by chance."""
-    failing = run.features([failure.case for failure in failures])
-    passing = run.features(telling(run, failures, relation))
+    failed = [failure.case for failure in failures]
+    failing, passing = run.features(failed), run.features(run.telling(failed, relation.rule))
     condition = separate(failing, passing, parts=1)
     return None if condition is None or condition.is_by_chance(failing, passing) else condition
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..cases.case import Case
 from ..cases.features import features
 from .asking import Asked
-from .causes import Cause, telling
+from .causes import Cause
 from .conditions import Condition, approximate
 from .judged_run import JudgedRun
 
@@ -34,7 +34,8 @@ class Closest:
         """
         if not run.passed:
             return None
-        failed, passed = [failure.case for failure in cause.failures], telling(run, cause.failures, cause.relation)
+        failed = [failure.case for failure in cause.failures]
+        passed = run.telling(failed, cause.relation.rule)
         condition = cause.condition
         if asked and asked.contradicting:
             failed += [case for case, fails in asked.answers if fails]

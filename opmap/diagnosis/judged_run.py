@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from ..cases.case import Case
 from ..cases.features import Features, features
+from ..faults.case_arrays import CaseArrays
+from ..faults.fault import Fault
 from ..judge.record import Record, at_wrong_output
 from ..vocabulary import Verdict
+from .conditions import approximate
+
+MOST_ROUNDS, MOST_AGAINST = 3, 400
+"""How often the closest condition is sought, and the most cases of each that the fault is held against."""
 
 
 class JudgedRun:
@@ -44,6 +52,29 @@ class JudgedRun:
         """Returns the features of cases of this run."""
         self._features |= {case.id: features(case) for case in cases if case.id not in self._features}
         return [self._features[case.id] for case in cases]
+
+    def telling(self, failed: Sequence[Case], fault: Fault | None) -> list[Case]:
+        """Returns the cases that passed and could have shown the fault of the failed ones; all if it is not known.
+
+        Left out are those that meet the closest condition, and of which the fault gives the right output: they say nothing about the
+        condition.
+        """
+        passed = list(self.passed)
+        if fault is None or fault.session or fault.result:
+            return passed
+        for _ in range(MOST_ROUNDS if passed else 0):
+            condition = approximate(self.features(failed), self.features(passed))
+            met = [
+                c
+                for c, of in zip(passed, self.features(passed), strict=True)
+                if any(condition.any) and condition.holds(of)
+            ]
+            arrays = {case.id: CaseArrays(case) for case in met[:MOST_AGAINST]}
+            blind = {id for id, case in arrays.items() if np.array_equal(fault.bits(case), case.right)}
+            passed = [case for case in passed if case.id not in blind]
+            if not blind or not passed:
+                break
+        return passed or list(self.passed)
 
     def before(self, case: Case, most: int | None = None) -> list[Case]:
         """Returns the cases that ran before a case in the same process, the latest first; at most `most` of them.

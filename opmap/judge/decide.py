@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
@@ -127,7 +128,8 @@ def no_judge(case: Case, provider: OpenProvider) -> str | None:
 def error_fields(error: ProviderError, provider: OpenProvider | None = None) -> dict[str, Any]:
     """Returns the fields of a record about an error that ended an item. That the CPU EP lacks a kernel is no fault of it."""
     if provider and error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
-        message = f"the CPU EP has no kernel of an operator: {error}"
+        named = re.search(r" for (\w+)\(", str(error))
+        message = f"the CPU EP has no kernel of {named[1] if named else 'an operator'}: {error}"
         return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
     return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
 

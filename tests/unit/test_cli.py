@@ -221,7 +221,7 @@ class TestCheck:
         code = main(["check", str(file), "--provider", "cpu"])
 
         assert code == 0
-        assert f"pass  {file}: {shown}\n" == capsys.readouterr().out
+        assert f"pass  {file}: {shown}\nPASSED: 1 of 1 result.\n" == capsys.readouterr().out
 
     def test_bad_and_good(self, tmp_path, capsys):
         """A bad dispatch gives one line and a record; the other dispatches are still judged."""
@@ -264,10 +264,13 @@ class TestCheck:
 
         out, err = capsys.readouterr()
         verdicts = (
-            [r["verdict"] for r in json.loads(out)["cases"]] if more else [line.split()[0] for line in out.splitlines()]
+            [r["verdict"] for r in json.loads(out)["cases"]]
+            if more
+            else [line.split()[0] for line in out.splitlines()[:-1]]
         )
         assert code == 130
         assert verdicts == ["pass"] * judged
+        assert more or out.splitlines()[-1].startswith("INTERRUPTED: ")
         assert err == "opmap: interrupted\n"
 
     @pytest.mark.parametrize("text", ["", "[" * 1000, '{"commands": {}}'])

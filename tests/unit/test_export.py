@@ -215,16 +215,8 @@ class TestRedact:
         assert b"2 paths, 1 user name, 1 host name" in redacted["issue.md"]
 
 
-class TestTier:
-    """A whole tier."""
-
-    def test_folders(self, export, tmp_path):
-        """Each case has a folder of its own that is complete."""
-        code, out, _ = export("--tier", "smoke", "--filter", "gather/example.*", "-o", tmp_path / "a")
-        names = {case.id for case in all_cases("smoke") if case.id.startswith("gather/example.")}
-        assert (0, f"{len(names)} cases in {tmp_path / 'a'}, a folder each\n") == (code, out)
-        assert {folder_name(id) for id in names} == set(os.listdir(tmp_path / "a"))
-        assert 0 == run(tmp_path / "a" / "gather-example.1")[0]
+class TestNames:
+    """The names of folders."""
 
     @pytest.mark.slow
     def test_names(self):
@@ -259,12 +251,7 @@ class TestRefused:
                 "must be a DxDispatch file or the id of a case, got 'gather/example.9' (the nearest",
             ),
             (["missing.json"], "missing.json: no such file"),
-            ([], "must be given FILE or CASE, or --tier"),
-            ([EXAMPLE, "--tier", "smoke"], "must be given FILE or CASE, or --tier, got both"),
-            (["--tier", "contract"], "--tier must have cases, got contract, which has only probes"),
-            (["--tier", "smoke", "--provider", "cpu"], "--provider, --after and --case must be given with one case"),
-            (["--tier", "smoke", "--filter", "zzz"], "--filter must match a case, got 'zzz'"),
-            ([EXAMPLE, "--filter", "x"], "--filter must be given with --tier"),
+            ([], "the following arguments are required: ID|FILE"),
             ([EXAMPLE, "--adapter", "x"], "--adapter must be given with --provider"),
             ([EXAMPLE, "--after", "x/y"], "must be the id of a case for --after, got 'x/y'"),
             ([EXAMPLE, "--provider", "nonsense"], "--provider must be one of auto"),
@@ -278,13 +265,12 @@ class TestRefused:
         assert message in err
         assert [] == os.listdir(tmp_path)
 
-    @pytest.mark.parametrize("more", [[EXAMPLE], ["--tier", "smoke"]])
-    def test_folder_that_is_not_empty(self, more, export, tmp_path):
+    def test_folder_that_is_not_empty(self, export, tmp_path):
         """Nothing is mixed with other files."""
         (tmp_path / "actual_0.pb").touch()
-        code, _, err = export(*more, "-o", tmp_path)
+        code, _, err = export(EXAMPLE, "-o", tmp_path)
         assert (2, f"opmap: {tmp_path}: must be a new or empty folder\n") == (code, err)
-        code, _, err = export(*more, "-o", tmp_path / "actual_0.pb")
+        code, _, err = export(EXAMPLE, "-o", tmp_path / "actual_0.pb")
         assert (2, f"opmap: {tmp_path / 'actual_0.pb'}: must be a new or empty folder\n") == (code, err)
         assert ["actual_0.pb"] == os.listdir(tmp_path)
 

@@ -288,10 +288,10 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("keys", "said"),
         [
-            ({"fault": "index-of-by-one"}, "got 'index-of-by-one'; the nearest is index-off-by-one"),
+            ({"fault": "index-of-by-one"}, "got 'index-of-by-one', did you mean index-off-by-one"),
             ({"fault": ""}, "fault: must hold a text, or be left out"),
-            ({"relation": "shfit"}, "alone or as 'KIND: TEXT', got 'shfit'; the nearest is shift"),
-            ({"relation": "shift:"}, "got 'shift:'; the nearest is shift"),
+            ({"relation": "shfit"}, "alone or as 'KIND: TEXT', got 'shfit', did you mean shift"),
+            ({"relation": "shift:"}, "got 'shift:', did you mean shift"),
             ({"relation": "shift: "}, "alone or as 'KIND: TEXT', got 'shift: '"),
             ({"relation": "fault: output-zero"}, "a fault model is named by the key fault"),
             ({"relation": "none"}, f"relation: must be one of {', '.join(KINDS)}"),

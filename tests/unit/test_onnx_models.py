@@ -358,8 +358,8 @@ class TestOtherCommands:
         outputs = [value(name, TensorProto.FLOAT, None) for name in "yz"]
         folder = str(write(tmp_path / "m", nodes, inputs, outputs))
         assert 2 == main(["explain", folder])
-        assert "must have one node, or be given --case, got one, two" in capsys.readouterr().err
-        assert 0 == main(["explain", folder, "--case", "two"])
+        assert "must have one node, or be given --node, got one, two" in capsys.readouterr().err
+        assert 0 == main(["explain", folder, "--node", "two"])
 
     def test_diagnose(self, tmp_path, capsys):
         folder = one_node(tmp_path / "m", i=[-1, 1])
@@ -459,7 +459,9 @@ class TestHostile:
         folder = write(tmp_path / "m", [helper.make_node("Identity", ["x"], ["y"])], values[:1], values[1:])
         assert 1 == main(["check", str(folder), "--provider", "cpu"])
         out, err = capsys.readouterr()
-        assert f"{folder}: 0 nodes: none; 1 node of other operators\n" == out
+        assert (
+            f"{folder}: 0 nodes: none; 1 node of other operators\nFAILED: nothing was run; nothing was judged.\n" == out
+        )
         assert "nothing was judged" in err
 
     def test_no_input(self, tmp_path, capsys):

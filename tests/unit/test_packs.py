@@ -260,7 +260,6 @@ class TestPacks:
             (["--pack", "4", "--provider", "directml"], "--pack needs a provider that runs models, got directml"),
             (["--pack", "4", "--provider", "fault:clamp"], "--pack needs a provider that runs models, got fault:clamp"),
             (["--pack", "4", "--fresh-sessions"], "use one of them"),
-            (["--jobs", "2"], "opmap validate --jobs is gone: use --shard I/N in N processes, and opmap merge"),
         ],
     )
     def test_wrong_use(self, arguments, wanted, capsys):

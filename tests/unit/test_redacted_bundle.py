@@ -161,7 +161,6 @@ class TestCopy:
         (["run", "-o", "copy"], "--redact must be given with the folder of a results bundle"),
         (["run", "--redact", "-o", "run"], "must be a new or empty folder"),
         (["run", "--redact", "-o", "copy", "--after", "gather/example.1"], "got a results bundle"),
-        (["run", "--redact", "-o", "copy", "--tier", "smoke"], "got both"),
         (["spoilt", "--redact", "-o", "copy"], "schema must be"),
     ],
 )

@@ -66,18 +66,17 @@ def run(options: Namespace) -> int:
         write_json(encode(records))
     elif other_files:
         print_line(f"other files in these folders, which are no models: {other_files}")
-    if not options.json:
-        code = 130 if session.results.interrupted else 2 if bad else session.exit_code or int(idle)
-        print_total(console(), records, code, noun="result")
+    nothing = all(record.verdict in (Verdict.NOT_RUN, Verdict.UNSUPPORTED) for record in records)
+    code = 2 if bad else session.exit_code or int(idle or nothing)
+    if not options.json and (len(targets) > 1 or not bad):
+        code = 130 if session.results.interrupted else code
+        print_total(console(), records, code, why="nothing was judged" if nothing else "", noun="result")
     if session.results.interrupted:
         raise KeyboardInterrupt
-    if bad:
-        return 2
-    if all(record.verdict in (Verdict.NOT_RUN, Verdict.UNSUPPORTED) for record in records):
+    if nothing and not bad:
         help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
         print_error(f"nothing was judged: {help}")
-        return 1
-    return session.exit_code or int(idle)
+    return code
 
 
 def _dimensions(words: Sequence[str]) -> dict[str, int]:
