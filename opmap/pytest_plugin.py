@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from .errors import OpmapError, printable
-from .judge.tally import Tally
+from .judge.tally import Tally, total
 from .session.options import OPTIONS, PYTEST, SessionOptions, add_pytest_options, of_command
 from .vocabulary import Verdict
 
@@ -126,13 +126,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints how many cases are proven to have run on the provider, the stale known failures, and where the report is."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Prints how many cases are proven to have run on the provider, the stale known failures, the total, and where the report is."""
     state = terminalreporter.config.stash[_STATE]
     if state.tally.judged or state.required:
         terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
     for problem in [*state.problems(), *state.unwritten]:
         terminalreporter.write_line(printable(f"opmap: {problem}"), red=True)
+    if state.tally.answers:
+        failed = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and 130
+        provider = state.session.provider
+        text = total(state.tally.counts, int(failed or exitstatus), provider.name if provider else "the provider")
+        terminalreporter.write_line(printable(f"opmap: {text}"), red=bool(exitstatus), green=not exitstatus)
     if state.report:
         terminalreporter.write_line(printable(f"opmap: report: {state.report}"))
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ..errors import printable
 from ..judge.record import Record
+from ..judge.tally import WHY_RED
 from ..vocabulary import Standing, Verdict
 from .documents import Part
-from .tables import WHY_RED
 
 _KINDS: dict[Standing, str] = {"failed": "failure", "broken": "error", "excused": "skipped", "not run": "skipped"}
 """The standing of a verdict -> what JUnit calls a test case that did not pass."""

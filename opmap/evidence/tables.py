@@ -11,6 +11,7 @@ from rich.text import Text
 from ..engines.sessions import CPU
 from ..errors import names, printable
 from ..judge.record import Record, split
+from ..judge.tally import total
 from ..operators import LISTED_FIRST
 from ..vocabulary import NOT_JUDGED, Verdict
 from .sections import Section, style
@@ -109,38 +110,10 @@ def print_total(
     noun: str = "case",
 ) -> None:
     """Prints the last line of a run: its total, how long it took, and `why` it is red although no case failed."""
-    text = total(records, exit_code, why, noun) + (f" {seconds:,.1f} s" if seconds is not None else "")
+    counts = [Counter(str(record.verdict) for record in part) for part in split(records)]
+    where = names(sorted({"the CPU EP" if r.provider == CPU else r.provider or "the provider" for r in records}))
+    text = total(counts, exit_code, where, why, noun) + (f" {seconds:,.1f} s" if seconds is not None else "")
     console.print(printable(text), style="bold red" if exit_code else "bold green", soft_wrap=True, highlight=False)
-
-
-def total(records: Sequence[Record], exit_code: int, why: str = "", noun: str = "case") -> str:
-    """Returns the total of a run in one line, which adds up: PASSED or FAILED, what passed of how many, and what did not."""
-    parts = []
-    for counted, name in zip(split(records), (noun, "probe", "contract probe"), strict=True):
-        passed = sum(record.verdict is Verdict.PASS for record in counted)
-        if counted:
-            parts.append(f"{passed:,} of {len(counted):,} {name}{'s' * (len(counted) != 1)}")
-    verdicts = Counter(record.verdict for record in records)
-    del verdicts[Verdict.PASS]
-    reasons = [(verdicts.pop(verdict, 0), text) for verdict, text in NOT_JUDGED.items()]
-    known = verdicts.pop(Verdict.KNOWN_FAILURE, 0)
-    failed = f"{verdicts.total():,} failed ({', '.join(f'{count:,} {v}' for v, count in verdicts.items())})"
-    unjudged = sum(count for count, _ in reasons)
-    named = ", ".join(f"{count:,} {text}" for count, text in reasons if count)
-    where = {"the CPU EP" if record.provider == CPU else record.provider or "the provider" for record in records}
-    sentences = [
-        *([failed] if verdicts else []),
-        (" and ".join(parts) or "nothing was run") + (" passed" if verdicts else ""),
-        *([f"{known:,} known failure{'s' * (known != 1)}"] if known else []),
-        *([f"{unjudged:,} cannot be judged on {names(sorted(where))} ({named})"] if unjudged else []),
-        *([why or WHY_RED] if exit_code == 1 and not verdicts else []),
-    ]
-    word = "INTERRUPTED" if exit_code == 130 else "FAILED" if exit_code else "PASSED"
-    return f"{word}: {'; '.join(sentences)}."
-
-
-WHY_RED = "a case was not run, or none is proven to have run on the provider"
-"""Why a run is red in which no case failed, if no known failure is out of date."""
 
 
 def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
+from ..vocabulary import CONTRACT, NOT_JUDGED, PROBE, Stage, Verdict
 
 
 @dataclass
@@ -12,7 +14,8 @@ class Tally:
     """The counts of one run. Probes and contract probes count in `answers` and `skipped` alone.
 
     `answers` is the number of all items, and `skipped` that of those which are dangerous and were not tried. `judged` cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the
-    provider asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it.
+    provider asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `counts` has the verdicts of cases,
+    probes and contract probes.
     """
 
     judged: int = 0
@@ -21,12 +24,15 @@ class Tally:
     asserted: int = 0
     answers: int = 0
     skipped: int = 0
+    counts: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter(), Counter()))
 
     def add(self, case: str | None, verdict: str, stage: str | None, *, proven: bool, asserted: bool) -> None:
         """Counts the result of one item."""
         self.answers += 1
+        id = case or ""
+        self.counts[1 if id.startswith(PROBE) else 2 if id.startswith(CONTRACT) else 0][verdict] += 1
         self.skipped += verdict == Verdict.SKIPPED
-        if not (case or "").startswith((PROBE, CONTRACT)):
+        if not id.startswith((PROBE, CONTRACT)):
             self.judged += 1
             self.ran += ran(verdict, stage)
             self.proven += proven
@@ -55,3 +61,35 @@ NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED, Verdict.NOT_EXPRESSIBLE, Verdic
 def ran(verdict: str, stage: str | None) -> bool:
     """Returns whether the provider was given a case that has this verdict and stage."""
     return verdict not in NOT_RUN or (verdict == Verdict.UNSUPPORTED and stage in (Stage.LOAD, Stage.RUN))
+
+
+WHY_RED = "a case was not run, or none is proven to have run on the provider"
+"""Why a run is red in which no case failed, if no known failure is out of date."""
+
+
+def total(counts: Sequence[Counter[str]], exit_code: int, where: str, why: str = "", noun: str = "case") -> str:
+    """Returns the total of a run in one line, which adds up: PASSED or FAILED, what passed of how many, and what did not.
+
+    `counts` has the verdicts of cases (or what `noun` calls them), probes and contract probes; `where` names the provider.
+    """
+    parts = [
+        f"{counted[Verdict.PASS]:,} of {counted.total():,} {name}{'s' * (counted.total() != 1)}"
+        for counted, name in zip(counts, (noun, "probe", "contract probe"), strict=True)
+        if counted
+    ]
+    verdicts: Counter[str] = sum(counts, Counter())
+    del verdicts[Verdict.PASS]
+    reasons = [(verdicts.pop(verdict, 0), text) for verdict, text in NOT_JUDGED.items()]
+    known = verdicts.pop(Verdict.KNOWN_FAILURE, 0)
+    failed = f"{verdicts.total():,} failed ({', '.join(f'{count:,} {v}' for v, count in verdicts.items())})"
+    unjudged = sum(count for count, _ in reasons)
+    named = ", ".join(f"{count:,} {text}" for count, text in reasons if count)
+    sentences = [
+        *([failed] if verdicts else []),
+        (" and ".join(parts) or "nothing was run") + (" passed" if verdicts else ""),
+        *([f"{known:,} known failure{'s' * (known != 1)}"] if known else []),
+        *([f"{unjudged:,} cannot be judged on {where} ({named})"] if unjudged else []),
+        *([why or WHY_RED] if exit_code == 1 and not verdicts else []),
+    ]
+    word = "INTERRUPTED" if exit_code == 130 else "FAILED" if exit_code else "PASSED"
+    return f"{word}: {'; '.join(sentences)}."
