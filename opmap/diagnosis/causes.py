@@ -114,7 +114,7 @@ class Cause:
         """Returns the cause with further failures, which show less of the relation than its own ones."""
         more = (Failure(failure.case, failure.record) for failure in failures)
         ordered = tuple(sorted((*self.failures, *more), key=lambda failure: case_size(failure.case)))
-        return replace(self, failures=ordered, condition=_condition(run, ordered, self.relation))
+        return replace(self, failures=ordered, condition=_condition(run, ordered))
 
     def claims(self, failure: Failure) -> bool:
         """Returns whether a searched failure shows the relation of this cause."""
@@ -167,7 +167,8 @@ def causes(run: JudgedRun) -> list[Cause]:
     """
     batched = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     only_batched = [replace(cause, condition=None) for cause in _causes(run, batched)]
-    groups = [*_fewer(run, _causes_alone(run)), *only_batched]
+    alone = (_with_condition(run, cause) for cause in _fewer(run, _causes_alone(run)))
+    groups = [*alone, *only_batched]
     return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
 
 
@@ -292,7 +293,7 @@ def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause
     other_message = {failure.case.id for failure in failures if label[0] == "error" and label not in failure.labels}
     ordered = tuple(sorted(failures, key=lambda f: (f.case.id in other_message, case_size(f.case))))
     relation = told_relation(run, label, ordered)
-    return Cause(label, relation, ordered, _condition(run, ordered, relation))
+    return Cause(label, relation, ordered, _condition(run, ordered))
 
 
 def told_relation(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Relation:
@@ -337,12 +338,20 @@ def without_calls(run: JudgedRun, cause: Cause) -> Cause:
     return cause_of(run, best_label(failures), failures)
 
 
-def _condition(run: JudgedRun, failures: Sequence[Failure], relation: Relation) -> Condition | None:
-    """Returns the condition that separates failures from the cases that passed and could fail, unless it may fit by chance."""
-    failed = [failure.case for failure in failures]
-    failing, passing = run.features(failed), run.features(run.telling(failed, relation.rule))
+def _condition(run: JudgedRun, failures: Sequence[Failure], passed: Sequence[Case] | None = None) -> Condition | None:
+    """Returns the condition that separates failures from the cases that passed, unless it may fit by chance."""
+    failing = run.features([failure.case for failure in failures])
+    passing = run.features(run.passed if passed is None else passed)
     condition = separate(failing, passing, parts=1)
     return None if condition is None or condition.is_by_chance(failing, passing) else condition
+
+
+def _with_condition(run: JudgedRun, cause: Cause) -> Cause:
+    """Returns a cause with its condition; if it has none, with that among the cases that could have shown its fault."""
+    if cause.condition or not cause.relation.rule:
+        return cause
+    passed = run.telling([failure.case for failure in cause.failures], cause.relation.rule)
+    return replace(cause, condition=_condition(run, cause.failures, passed))
 
 
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:

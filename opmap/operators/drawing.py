@@ -84,6 +84,7 @@ class Rules:
     def __init__(self, spec: Spec) -> None:
         self.operator, self.named, given = spec.operator, spec.named, {*spec.scalars.values()}
         texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
+        texts += filter(None, [spec.drawn])
         parsed = [statements_of(text, spec.counts) for text in texts]
         self.numbers = {field.name: field for field in spec.fields if not field.is_tensor and field.name not in given}
         self.tensors = spec.field_names("input", "output")

@@ -239,6 +239,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     older: Older | None = None
     left_out: tuple[LeftOut, ...] = ()
     world: tuple[int, int] = (4, 3)
+    drawn: str = ""
 
     @property
     def name(self) -> str:

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from opmap.cli import main
-from opmap.engines.sessions import CPU
-from opmap.evidence.tables import print_total, total
+from opmap.evidence.tables import print_total
 from opmap.judge.record import Record
+from opmap.judge.tally import Tally, total
 from opmap.vocabulary import NOT_JUDGED, Verdict
 
 pytestmark = pytest.mark.platform
@@ -66,9 +66,11 @@ class TestValidate:
 
     def test_total_adds_up(self):
         """Every verdict is counted once, in words."""
-        records = [Record(verdict=verdict, provider=CPU) for verdict in Verdict]
-        records += [Record(verdict=Verdict.PASS, provider=CPU, case="probe/x")]
-        text = total(records, 1)
+        tally = Tally()
+        for verdict in Verdict:
+            tally.add("x", verdict, None, proven=False, asserted=False)
+        tally.add("probe/x", Verdict.PASS, None, proven=False, asserted=False)
+        text = total(tally.counts, 1, "the CPU EP")
         failed = [v for v in Verdict if v not in (Verdict.PASS, Verdict.KNOWN_FAILURE, *NOT_JUDGED)]
         assert text.startswith(f"FAILED: {len(failed)} failed (1 mismatch, 1 error, ")
         assert f"; 1 of {len(Verdict)} cases and 1 of 1 probe passed; 1 known failure; " in text
@@ -109,6 +111,6 @@ class TestValidate:
 
         out, err = capsys.readouterr()
         assert "opmap: the causes were not found: interrupted\n" == err
-        assert out.splitlines()[-1].startswith("INTERRUPTED: 1 failed (1 mismatch); 0 of 1 case passed. ")
+        assert out.splitlines()[-2].startswith("INTERRUPTED: 1 failed (1 mismatch); 0 of 1 case passed. ")
         assert (tmp_path / "b" / "results.jsonl").read_bytes().count(b"\n") == 1
         assert not (tmp_path / "b" / "diagnosis.json").exists()

@@ -87,6 +87,8 @@ def run_and_diagnose(
         show(session, diagnoses, options.json)
     for problem in unwritten:
         print_error(problem)
+    if session.bundle and unwritten and not options.json:
+        _print_report(session.bundle.folder)
     if unwritten and not options.json:
         console().print("FAILED: not everything could be written.", style="bold red")
     elif missing and not options.json:
@@ -95,7 +97,7 @@ def run_and_diagnose(
     elif not options.json:
         why = "a known failure is out of date" if session.problems else ""
         print_total(console(), session.results.records, session.exit_code, perf_counter() - begin, why)
-    if session.bundle and not options.json:
+    if session.bundle and not unwritten and not options.json:
         _print_report(session.bundle.folder)
     return 2 if unwritten else session.exit_code
 
