@@ -114,7 +114,7 @@ class Cause:
         """Returns the cause with further failures, which show less of the relation than its own ones."""
         more = (Failure(failure.case, failure.record) for failure in failures)
         ordered = tuple(sorted((*self.failures, *more), key=lambda failure: case_size(failure.case)))
-        return replace(self, failures=ordered, condition=_condition(run, ordered))
+        return replace(self, failures=ordered, condition=run.condition([failure.case for failure in ordered]))
 
     def claims(self, failure: Failure) -> bool:
         """Returns whether a searched failure shows the relation of this cause."""
@@ -293,7 +293,7 @@ def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause
     other_message = {failure.case.id for failure in failures if label[0] == "error" and label not in failure.labels}
     ordered = tuple(sorted(failures, key=lambda f: (f.case.id in other_message, case_size(f.case))))
     relation = told_relation(run, label, ordered)
-    return Cause(label, relation, ordered, _condition(run, ordered))
+    return Cause(label, relation, ordered, run.condition([failure.case for failure in ordered]))
 
 
 def told_relation(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Relation:
@@ -338,20 +338,13 @@ def without_calls(run: JudgedRun, cause: Cause) -> Cause:
     return cause_of(run, best_label(failures), failures)
 
 
-def _condition(run: JudgedRun, failures: Sequence[Failure], passed: Sequence[Case] | None = None) -> Condition | None:
-    """Returns the condition that separates failures from the cases that passed, unless it may fit by chance."""
-    failing = run.features([failure.case for failure in failures])
-    passing = run.features(run.passed if passed is None else passed)
-    condition = separate(failing, passing, parts=1)
-    return None if condition is None or condition.is_by_chance(failing, passing) else condition
-
-
 def _with_condition(run: JudgedRun, cause: Cause) -> Cause:
     """Returns a cause with its condition; if it has none, with that among the cases that could have shown its fault."""
     if cause.condition or not cause.relation.rule:
         return cause
-    passed = run.telling([failure.case for failure in cause.failures], cause.relation.rule)
-    return replace(cause, condition=_condition(run, cause.failures, passed))
+    failed = [failure.case for failure in cause.failures]
+    passed = run.telling(failed, cause.relation.rule)
+    return replace(cause, condition=run.condition(failed, passed))
 
 
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:

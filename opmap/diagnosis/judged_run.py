@@ -13,7 +13,7 @@ from ..faults.case_arrays import CaseArrays
 from ..faults.fault import Fault
 from ..judge.record import Record, at_wrong_output
 from ..vocabulary import Verdict
-from .conditions import approximate
+from .conditions import Condition, approximate, separate
 
 MOST_ROUNDS, MOST_AGAINST = 3, 400
 """How often the closest condition is sought, and the most cases of each that the fault is held against."""
@@ -52,6 +52,12 @@ class JudgedRun:
         """Returns the features of cases of this run."""
         self._features |= {case.id: features(case) for case in cases if case.id not in self._features}
         return [self._features[case.id] for case in cases]
+
+    def condition(self, failed: Sequence[Case], passed: Sequence[Case] | None = None) -> Condition | None:
+        """Returns the condition that separates failed cases from those that passed, unless it may fit by chance."""
+        failing, passing = self.features(failed), self.features(self.passed if passed is None else passed)
+        condition = separate(failing, passing, parts=1)
+        return None if condition is None or condition.is_by_chance(failing, passing) else condition
 
     def telling(self, failed: Sequence[Case], fault: Fault | None) -> list[Case]:
         """Returns the cases that passed and could have shown the fault of the failed ones; all if it is not known.
