@@ -266,6 +266,24 @@ def is_exact(bits: int, before: DataType, after: DataType) -> bool:
     return number == converted or (number != number and converted != converted)
 
 
+def scalar_bits(data_type: DataType, value: object) -> int:
+    """Returns the bit pattern of a scalar that a page prints: of a negative number in an unsigned type, the one that addition takes for it.
+
+    Raises InputError if the value does not fit the type.
+    """
+    bits = data_type.size * 8
+    if data_type.kind == "unsigned" and type(value) is int and -(1 << bits - 1) <= value < 0:
+        return value & (1 << bits) - 1
+    (pattern,) = to_bits(data_type, [value])
+    return pattern
+
+
+def is_fraction(bits: int) -> bool:
+    """Returns whether the FLOAT32 with this bit pattern is a finite number that is not whole."""
+    number = from_bits(DataType.FLOAT32, [bits])[0]
+    return math.isfinite(number) and number != int(number)
+
+
 def same_number(bits: int, before: DataType, after: DataType) -> int:
     """Returns the bit pattern of the same number in another data type; if that has no such number, the lower bits."""
     try:

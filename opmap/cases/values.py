@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..pseudocode import strides_of
+from ..pseudocode import is_unsaid, strides_of
 from ..spec import Spec
 from ..tensors import DataType, Tensor, special_values, to_bits
 from .written_once import Numbers, rows_of, written
@@ -216,10 +216,11 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             continue
         if indices:
             own_seed = seed + index_tensors.index(name)
-            values = _indices(desc.index_bounds[name], count, pattern, own_seed, tensor.data_type)
+            bounds, ignored = desc.index_bounds[name], desc.access.ignores_outside
+            values = _indices(bounds, count, pattern, own_seed, tensor.data_type, ignored)
             if pattern != FAR and (rows := rows_of(desc, name)) is not None:
-                values = written(values, rows, desc.index_bounds[name], pattern)
-            bits = _repeated(_index_bits(tensor.data_type, values, max(desc.index_bounds[name])), count)
+                values = written(values, rows, bounds, pattern)
+            bits = _repeated(_index_bits(tensor.data_type, values, max(bounds)), count)
         else:
             bits = _data(tensor.data_type, elements + count, data, seed)
             if elements:
@@ -267,8 +268,13 @@ def _index_bits(data_type: DataType, values: np.ndarray, largest: int) -> np.nda
     return values.astype(f"<u{data_type.size}")
 
 
-def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, data_type: DataType) -> np.ndarray:
-    """Returns the index values; only one period if they are periodic. `count` is the number of all index values."""
+def _indices(
+    bounds: tuple[int, ...], count: int, pattern: str, seed: int, data_type: DataType, ignored: bool = False
+) -> np.ndarray:
+    """Returns the index values; only one period if they are periodic. `count` is the number of all index values.
+
+    `ignored` is whether the page ignores an index that exceeds the number of elements; it may say nothing of other ones.
+    """
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:
         return _indices_of_models(bounds, tuples, pattern, seed)
@@ -276,7 +282,7 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, data_
         signed = data_type.kind == "signed"
         return np.array([*(-n if signed else 0 for n in bounds), *(n - 1 for n in bounds)], np.int64)
     if pattern == FAR:
-        return _far(data_type, bounds[0], count, seed)
+        return _far(data_type, bounds[0], count, seed, ignored)
     addresses = _chosen(prod(bounds), tuples, pattern, seed)
     if len(bounds) == 1:
         return addresses
@@ -310,11 +316,12 @@ def _chosen(total: int, count: int, pattern: str, seed: int) -> np.ndarray:
     return elements if pattern == "random" else np.repeat(elements, 2)[:count]
 
 
-def _far(data_type: DataType, n: int, count: int, seed: int) -> np.ndarray:
+def _far(data_type: DataType, n: int, count: int, seed: int, ignored: bool) -> np.ndarray:
     """Returns numbers of which about half name none of n elements, as INT64 with the bits of the data type."""
     low, high = data_type.limits
     edges = [n, high, 0, low, n - 1, -n - 1, -n, 2**31, 2**32, 2**32 + n - 1, 2**31 + n - 1, high - n + 1, 2 * n]
-    fitting = [edge - (1 << 64 if edge >> 63 > 0 else 0) for edge in edges if low <= edge <= high]
+    edges = [edge for edge in edges if low <= edge <= high and not (ignored and is_unsaid(edge, n))]
+    fitting = [edge - (1 << 64 if edge >> 63 > 0 else 0) for edge in edges]
     drawn = (_random(count, seed) * len(fitting)).astype(np.int64)
     drawn[: len(fitting)] = np.arange(len(fitting))[:count]
     return np.array(fitting, np.int64)[drawn]

@@ -30,7 +30,7 @@ from ..pseudocode import (
     trace,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, from_bits, is_exact, plain, same_number, sums
+from ..tensors import DataType, Tensor, from_bits, is_exact, is_fraction, plain, same_number, sums
 from .members import environment, typed, written_out
 from .tensor_desc import TensorDesc, Violation
 
@@ -431,9 +431,15 @@ class OperatorDesc:
         return self._computed(f"sums {name}", compute)
 
     def _is_inexact(self, field: str) -> bool:
-        """Returns whether a field is a FLOAT that the output's data type does not hold. Pages say only that it may be truncated."""
-        is_float = not self.spec().scalars.get(field, "a tensor")
-        return is_float and not is_exact(self.numbers[field], DataType.FLOAT32, self.output.data_type)
+        """Returns whether a field is a FLOAT that the output's data type does not hold. Pages say only that it may be truncated.
+
+        They say so of all types but FLOAT32 and FLOAT16, so of FLOAT64 too: it may become a whole number.
+        """
+        if self.spec().scalars.get(field, "a tensor"):
+            return False
+        data_type = self.output.data_type
+        held = DataType.INT64 if data_type is DataType.FLOAT64 and is_fraction(self.numbers[field]) else data_type
+        return not is_exact(self.numbers[field], DataType.FLOAT32, held)
 
     def moved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors whose elements are moved to the output, by the pseudocode's names.

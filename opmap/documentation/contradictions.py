@@ -34,7 +34,7 @@ from ..pseudocode import (
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership, Subscript
 from ..spec import FIELD_LIMITS, Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, to_bits
+from ..tensors import DataType, Tensor, scalar_bits
 from .equivalence import same_formula, same_lines
 from .examples import (
     facts,
@@ -232,7 +232,7 @@ class _Run:
         for name in (n for n in self.shipped.scalars if n in self.parsed.fields):
             if data_type := self.shipped.scalar_type(name, self.parsed):
                 try:
-                    to_bits(data_type, [self.parsed.fields[name]])
+                    scalar_bits(data_type, self.parsed.fields[name])
                 except InputError as error:
                     message = f"{name} {error.message.removeprefix('value 0 ')}"
                     yield self._found("values", name, message)

@@ -6,6 +6,7 @@ from .access import (
     Move,
     Term,
     access_map,
+    is_unsaid,
     strides_of,
 )
 from .arithmetic import elementwise
@@ -62,6 +63,7 @@ __all__ = [
     "field_values",
     "full_rank",
     "gives",
+    "is_unsaid",
     "lines_in",
     "parse_example",
     "parse_formula",

@@ -246,6 +246,14 @@ class AccessMap:
         return tuple(dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e)))
 
 
+def is_unsaid(index: int, size: int) -> bool:
+    """Returns whether a page that ignores an index which exceeds the number of elements says nothing of this one.
+
+    It is neither in range nor larger than the number: the number itself, or below its negative.
+    """
+    return index == size or index < -size
+
+
 def access_map(
     statements: Sequence[Statement], sizes: Mapping[str, Sizes], *, ignores_outside: bool = False
 ) -> AccessMap:

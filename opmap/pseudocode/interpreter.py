@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, compress
 from math import prod
 
-from .access import AccessMap, Move
+from .access import AccessMap, Move, is_unsaid
 from .compiling import Tensors
 from .tree import ZERO, Copy
 
@@ -93,6 +93,20 @@ def _zero(elements: Iterator[Sequence[int]]) -> Sequence[int]:
     return array(first.typecode, [0]) if isinstance(first, array) else [0]
 
 
+def _undocumented(move: Move, tensors: Tensors) -> Iterator[int]:
+    """Gives the places, in the whole dimension, that indices of which the page says nothing may write."""
+    for term in move.target.terms:
+        if term.read is None:
+            continue
+        indices = tensors[term.read.tensor]
+        unsaid = [is_unsaid(index, term.size) for index in indices]
+        if any(unsaid):
+            first = [0 if one else term.size + 1 for one in unsaid]
+            for place in chain.from_iterable(move.written_addresses({**tensors, term.read.tensor: first})):
+                if place >= 0:
+                    yield from range(place, place + term.size * term.stride, term.stride)
+
+
 def _write(
     move: Move, tensors: Tensors, before: Sequence[int | None], *, ignores_outside: bool
 ) -> Sequence[int | None]:
@@ -112,6 +126,8 @@ def _write(
             return [None] * len(output)
         output[place] = values[address] if address >= 0 and not written[place] else None
         written[place] = 1
+    for place in _undocumented(move, tensors) if ignores_outside else ():
+        output[place] = None
     if None in output:
         return output
     like = before if isinstance(before, array) else values

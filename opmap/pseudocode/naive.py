@@ -12,6 +12,7 @@ from itertools import product
 from typing import cast
 
 from ..errors import PseudocodeError
+from .access import is_unsaid
 from .arithmetic import OPERATORS
 from .expansion import full_rank
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
@@ -96,6 +97,8 @@ def _written(
             continue
         source_text, source = _resolve(line.source, coordinates, sizes, tensors)
         text = f"{guard}{target_text} = {source_text}"
+        if ignores_outside and target is None and _is_unsaid(line.target, coordinates, sizes, tensors, at):
+            return Origin(f"{text}: the page says nothing of such an index")
         if ignores_outside and (target is None or source is None):
             refused = f"{text}: a write out of range is ignored" if target in (None, at) else refused
             continue
@@ -108,6 +111,24 @@ def _written(
     if len(writers) > 1:
         return Origin(f"{writers[0].text} and {writers[1].text}: two writes to one element have no documented order")
     return writers[0] if writers else refused if line.target.names_positions else None
+
+
+def _is_unsaid(
+    target: Reference, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors, at: Position
+) -> bool:
+    """Returns whether an index of which the page says nothing may write the element `at`: in the dimension, anywhere."""
+    for coordinate, size in zip(target.coordinates, sizes[target.tensor], strict=True):
+        if isinstance(coordinate, Reference):
+            _, place = _resolve(coordinate, coordinates, sizes, tensors)
+            assert place is not None, "an index tensor is read at positions of the loops, which are in range"
+            address, indices = _address(place, sizes[coordinate.tensor]), tensors[coordinate.tensor]
+            if is_unsaid(indices[address], size):
+                places = ([*indices[:address], k, *indices[address + 1 :]] for k in range(size))
+                return any(
+                    _resolve(target, coordinates, sizes, {**tensors, coordinate.tensor: other})[1] == at
+                    for other in places
+                )
+    return False
 
 
 def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Iterator[Mapping[str, int]]:

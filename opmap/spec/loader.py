@@ -28,7 +28,7 @@ from ..pseudocode import (
     value_reads_in,
 )
 from ..pseudocode.tree import Assignment, Comparison, Each, Expression, FormulaStatement, Name
-from ..tensors import DataType, to_bits
+from ..tensors import DataType, scalar_bits
 from .field import Field
 from .short_form import completed
 
@@ -220,6 +220,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
     `world` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
+    `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
     `left_out` are the optional members at the end of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     """
@@ -286,7 +287,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             data_type = self.scalar_type(scalar, example)
             if data_type and scalar in example.fields:
                 with suppress(InputError):
-                    (numbers[scalar],) = to_bits(data_type, [numbers[scalar]])
+                    numbers[scalar] = scalar_bits(data_type, numbers[scalar])
         return numbers
 
     def scalar_type(self, scalar: str, example: Example) -> DataType | None:

@@ -157,7 +157,7 @@ CORRECTIONS = {
     "depth_to_space1": [],
     "padding1": [],
     "fill_value_constant": [],
-    "fill_value_sequence": [("ValueDelta = -2", "ValueDelta = 254")],
+    "fill_value_sequence": [],
     "diagonal_matrix": [],
     "diagonal_matrix1": [
         (

@@ -155,6 +155,20 @@ class TestLeniencies:
         assert "must hold absent, got gather" == first.error.message
         assert None is second.error
 
+    def test_bindings_of_a_dispatchable(self):
+        """An input that DirectML owns may be bound where the operator is initialized; any other one only by the command."""
+        model = gather()
+        model["dispatchables"]["gather"]["desc"]["IndicesTensor"]["Flags"] = "OWNED_BY_DML"
+        model["dispatchables"]["gather"]["bindings"] = {"IndicesTensor": "indices"}
+        del model["commands"][0]["bindings"]["IndicesTensor"]
+        (dispatch,) = read_model(json.dumps(model))
+        assert [3, 1, 3, 0, 2] == list(dispatch.tensors["IndicesTensor"].values)
+
+        del model["dispatchables"]["gather"]["desc"]["IndicesTensor"]["Flags"]
+        (dispatch,) = read_model(json.dumps(model))
+        assert "must be bound by the command: the tensor has no flag OWNED_BY_DML" in str(dispatch.error)
+        assert "$.dispatchables.gather.bindings.IndicesTensor" == dispatch.error.path
+
     def test_initial_values_of_the_output_are_ignored(self):
         """Even if they would be refused for an input."""
         for values in ("deferred", [], {"valueCount": 10**9, "value": 0}):

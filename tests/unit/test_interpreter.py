@@ -15,7 +15,9 @@ from concrete_lines import compiled, run_line, sized
 from hypothesis import assume, given
 
 from opmap import strategies
+from opmap.descriptors import TensorDesc
 from opmap.errors import PseudocodeError
+from opmap.operators import OPERATORS
 from opmap.pseudocode import compiling, gives, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
@@ -296,3 +298,50 @@ class TestInterpreter:
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
         assert peak(lambda given: sum(len(piece) for piece in move.read_addresses(given))) < 100 * compiling.LONGEST
+
+
+class TestUnsaid:
+    """What no page says has no documented value; all else has one."""
+
+    @pytest.mark.parametrize(
+        ("index", "expected"),
+        [
+            (3, [0, 0, 0, 1]),
+            (-4, [1, 0, 0, 0]),
+            (5, [0, 0, 0, 0]),  # it exceeds the number of elements
+            (2**31 - 1, [0, 0, 0, 0]),
+            (4, [None] * 4),  # it does not exceed it
+            (-5, [None] * 4),
+            (-(2**31), [None] * 4),
+        ],
+    )
+    def test_one_hot(self, index, expected):
+        """An index that equals the number of elements, or is below its negative; the elements beside it keep their values."""
+        sizes = (1, 2, 1), (1, 2, 4)
+        indices, output = (TensorDesc(t, s) for t, s in zip((DataType.INT32, DataType.UINT8), sizes, strict=True))
+        values = TensorDesc(DataType.UINT8, (1, 1, 2))
+        desc = OPERATORS["ONE_HOT"].descriptor(
+            indices_tensor=indices, values_tensor=values, output_tensor=output, axis=2
+        )
+        tensors = {
+            "IndicesTensor": Tensor.from_values(DataType.INT32, indices.sizes, [index, 1]),
+            "ValuesTensor": Tensor.from_values(DataType.UINT8, values.sizes, [0, 1]),
+        }
+        assert [*expected, 0, 1, 0, 0] == list(desc.interpret(tensors))
+        assert [value is None for value in expected] == [
+            desc.trace((0, 0, k), tensors).tensor is None for k in range(4)
+        ]
+
+    def test_scatter(self):
+        """More indices than elements along the axis: what is written twice has no value, all else has."""
+        sizes = {"input": (2, 2), "indices": (3, 2), "updates": (3, 2), "output": (2, 2)}
+        types = {"indices": DataType.INT32}
+        descs = {f"{n}_tensor": TensorDesc(types.get(n, DataType.UINT8), s) for n, s in sizes.items()}
+        desc = OPERATORS["SCATTER"].descriptor(**descs, axis=0)
+        assert () == desc.violations()
+        tensors = {
+            "InputTensor": Tensor.from_values(DataType.UINT8, (2, 2), [1, 2, 3, 4]),
+            "IndicesTensor": Tensor.from_values(DataType.INT32, (3, 2), [0, 1, 0, 1, 1, 1]),
+            "UpdatesTensor": Tensor.from_values(DataType.UINT8, (3, 2), [5, 6, 7, 8, 9, 10]),
+        }
+        assert [None, 2, 9, None] == list(desc.interpret(tensors))

@@ -72,6 +72,8 @@ class _Reader:
         self.writers: dict[str, str] = {}
         """Resource name -> name of the last dispatchable that writes it."""
         self._read: dict[str, Dispatch] = {}
+        self._owned: dict[str, JsonObject] = {}
+        """Name of a dispatchable -> its own bindings: of inputs that DirectML owns, given when the operator is initialized."""
 
     def dispatches(self, commands: JsonValue) -> Iterator[Dispatch]:
         commands.check_count(MAX_COMMANDS, "commands")
@@ -119,6 +121,12 @@ class _Reader:
             fields = dispatchable.optional_member("desc", "Desc") or dispatchable
             dispatch = replace(dispatch, path=fields.path)
             desc: OperatorDesc = read_desc(OPERATORS[operator].descriptor, fields.object())
+            if (bindings := dispatchable.optional_member("bindings")) is not None:
+                self._owned[name] = bindings.object()
+                for member in self._owned[name].members:
+                    if not all(t.owned_by_dml for n, t in desc.tensors.items() if member in (n, array_of(n))):
+                        message = "must be bound by the command: the tensor has no flag OWNED_BY_DML"
+                        raise InputError(message, path=self._owned[name].path_of(member))
             return replace(dispatch, desc=desc)
         except InputError as error:
             return replace(dispatch, error=released(error))
@@ -130,13 +138,17 @@ class _Reader:
 
         The outputs must be bound. Their initial values are ignored; with an offset, they must hold the tensor.
         """
-        bindings = command.member("bindings").object()
+        bindings, owned = command.member("bindings").object(), self._owned.get(name)
         fields = [field.name for field in desc.spec().fields if field.is_tensor]
-        for surplus in (name for name in bindings.members if name not in fields):
-            wanted = f"must be a tensor of the descriptor ({names(fields)})"
-            raise InputError(f"{wanted}, got {names([surplus])}", path=bindings.path_of(surplus))
+        for given in filter(None, (owned, bindings)):
+            for surplus in (name for name in given.members if name not in fields):
+                wanted = f"must be a tensor of the descriptor ({names(fields)})"
+                raise InputError(f"{wanted}, got {names([surplus])}", path=given.path_of(surplus))
         tensors, inputs, offsets = {}, {}, {}
-        values = {name: value for field in desc.members() for name, value in _bound(bindings, desc, field).items()}
+        values: dict[str, JsonValue] = {}
+        for member in desc.members():
+            given = owned if owned and member in owned.members and member not in bindings.members else bindings
+            values |= _bound(given, desc, member)
         for field_name, tensor_desc in desc.inputs.items():
             value = values[field_name]
             binding = _binding(value)
