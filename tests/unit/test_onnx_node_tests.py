@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import re
 from collections import Counter
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 from test_onnx_models import checked
@@ -22,6 +24,9 @@ from opmap.judge.onnx_models.nodes import is_ours
 from opmap.judge.onnx_models.reading import nodes_of
 from opmap.session import Session
 from opmap.session.options import SessionOptions
+
+OTHER = "OPMAP_ONNX_TESTS"
+"""The variable that names the folder with the node tests of another version of onnx."""
 
 OPERATORS = [
     "clip",
@@ -136,30 +141,59 @@ class TestOnnxNodeTests:
 
         95 % of those whose types opmap has are judged.
         """
-        counts, wrong = Counter(), []
-        with Session(SessionOptions(provider="cpu")) as session, CpuValues() as cpu:
-            judge = session.open()
-            for test in node_tests().values():
-                if test.model is None or not any(map(is_ours, nodes_of(test.model.graph, *test.model.functions))):
-                    continue
-                given = read_model_file(str(write_test(tmp_path / test.name, test)))
-                for data_set in given.data_sets:
-                    try:
-                        records = [record for _, record in judge_model(judge, given, data_set, cpu)]
-                    except InputError as error:
-                        assert "must have a file for each input" in str(error)  # a sequence
-                        continue
-                    unknown = [r for r in records if r.case == "model" and "not a registered function/op" in r.message]
-                    wrong += [
-                        (test.name, r.verdict, r.message)
-                        for r in records
-                        if r.verdict not in ("pass", "not-run") and r not in unknown
-                    ]
-                    counts += Counter("judged" if r.judge else reason(r) for r in records)
+        tests = [test for test in node_tests().values() if test.model is not None and has_ours(test.model)]
+        counts, wrong = judged(write_test(tmp_path / test.name, test) for test in tests)
         assert not wrong
         assert counts["judged"] > 2200
         lacking = sum(counts.values()) - counts["judged"] - counts["type"]
         assert counts["judged"] >= 0.95 * (counts["judged"] + lacking), counts
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(
+        not os.environ.get(OTHER), reason=f"{OTHER} is not set: the folder backend/test/data/node of an onnx"
+    )
+    def test_other_version(self):
+        """The same of the files that another version of onnx ships: the older forms of each operator."""
+        folders = [path.parent for path in sorted(Path(os.environ[OTHER]).glob("*/model.onnx"))]
+        folders = [folder for folder in folders if "affine_grid" not in folder.name]  # the CPU EP refuses these models
+        models = {folder: onnx.load(folder / "model.onnx", load_external_data=False) for folder in folders}
+        counts, wrong = judged(folder for folder, model in models.items() if has_ours(model) and takes_tensors(model))
+        assert not wrong
+        lacking = sum(counts.values()) - counts["judged"] - counts["type"]
+        assert counts["judged"] >= 0.95 * (counts["judged"] + lacking) > 400, counts
+
+
+def has_ours(model):
+    """Returns whether a model has a node that opmap knows."""
+    return any(map(is_ours, nodes_of(model.graph, *model.functions)))
+
+
+def takes_tensors(model):
+    """Returns whether all inputs are tensors: no sequence, and nothing optional."""
+    return all(value.type.HasField("tensor_type") for value in model.graph.input)
+
+
+def judged(folders):
+    """Returns how many nodes of model folders were judged, and why not; and what is called wrong."""
+    counts, wrong = Counter(), []
+    with Session(SessionOptions(provider="cpu")) as session, CpuValues() as cpu:
+        judge = session.open()
+        for folder in folders:
+            given = read_model_file(str(folder))
+            for data_set in given.data_sets:
+                try:
+                    records = [record for _, record in judge_model(judge, given, data_set, cpu)]
+                except InputError as error:
+                    assert "must have a file for each input" in str(error)  # a sequence
+                    continue
+                unknown = [r for r in records if r.case == "model" and "not a registered function/op" in r.message]
+                wrong += [
+                    (folder.name, r.verdict, r.message)
+                    for r in records
+                    if r.verdict not in ("pass", "not-run") and r not in unknown
+                ]
+                counts += Counter("judged" if r.judge else reason(r) for r in records)
+    return counts, wrong
 
 
 REASONS = {
