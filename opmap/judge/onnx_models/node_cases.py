@@ -34,7 +34,7 @@ from .nodes import (
     left_out,
     without_bool,
 )
-from .reading import FED_TYPES, DataSet, GivenModel, nodes_of, read_data_set, subgraphs, type_name
+from .reading import FED_TYPES, DataSet, GivenModel, nodes_of, read_data_set, stated_sizes, subgraphs, type_name
 from .values import CpuValues, known_values
 
 _VARIANTS = {(False, False): PLAIN, (False, True): "init", (True, False): "data-init", (True, True): "both-init"}
@@ -241,8 +241,8 @@ def symbolic_dimensions(given: GivenModel) -> list[str]:
 
 def _sizes(value: onnx.ValueInfoProto) -> list[int | str]:
     """Returns the sizes of an input: numbers, and names of symbolic dimensions."""
-    dims = enumerate(value.type.tensor_type.shape.dim)
-    return [d.dim_value if d.HasField("dim_value") else d.dim_param or f"{value.name}.{at}" for at, d in dims]
+    stated = zip(stated_sizes(value), value.type.tensor_type.shape.dim, strict=True)
+    return [d.dim_param or f"{value.name}.{at}" if size is None else size for at, (size, d) in enumerate(stated)]
 
 
 def _inner_nodes(given: GivenModel) -> list[GivenNode]:
@@ -282,8 +282,6 @@ def _filled(value: onnx.ValueInfoProto, moved: bool, dimensions: Mapping[str, in
     if not tensor.HasField("shape"):
         raise InputError(f"{value.name} has no stated number of dimensions; --inputs gives it")
     sizes = tuple(size if isinstance(size, int) else dimensions[size] for size in _sizes(value))
-    if min(sizes, default=0) < 0:
-        raise InputError(f"{value.name} has a size below 0")
     if prod(sizes) > MAX_ELEMENTS or len(sizes) > MAX_DIMENSIONS:
         limit = f"{MAX_ELEMENTS} elements" if len(sizes) <= MAX_DIMENSIONS else f"{MAX_DIMENSIONS} dimensions"
         raise InputError(f"{value.name} has more than {limit}")

@@ -361,12 +361,18 @@ def read_inputs(given: GivenModel, path: str) -> DataSet:
     return DataSet(None, arrays)
 
 
+def stated_sizes(value: onnx.ValueInfoProto) -> list[int | None]:
+    """Returns the sizes of an input; None for one that is not stated, as also a size below 0 is."""
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
+
+
 def _check_input(value: onnx.ValueInfoProto, array: np.ndarray) -> None:
     """Raises InputError if an array does not have the type and the fixed sizes of an input."""
     tensor = value.type.tensor_type
     if tensor.elem_type not in FED_TYPES or array.dtype != helper.tensor_dtype_to_np_dtype(tensor.elem_type):
         raise InputError(f"{value.name} must be {type_name(tensor.elem_type)}, got {array.dtype}")
-    wanted = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    wanted = stated_sizes(value)
     fits = len(wanted) == array.ndim and all(w in (None, size) for w, size in zip(wanted, array.shape, strict=True))
     if tensor.HasField("shape") and not fits:
         sizes = [size if size is not None else "any" for size in wanted]
