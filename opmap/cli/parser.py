@@ -60,10 +60,8 @@ def parser(*, whole: bool = False) -> argparse.ArgumentParser:
         )
         options = options_of(name)
         rare = [option for option, row in options.items() if row.rare]
-        if rare:
-            added.add_argument(
-                "--help-all", action="help", help="show all options" if whole else f"show {len(rare)} more options"
-            )
+        text = f"show {len(rare)} more options" if rare and not whole else "show all options"
+        added.add_argument("--help-all", action="help", help=text)
         if not whole:
             options = {n: o._replace(help=argparse.SUPPRESS) if n in rare else o for n, o in options.items()}
         add_options(added, options)

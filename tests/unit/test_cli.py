@@ -81,13 +81,13 @@ class TestHelp:
 
     def test_help_all(self, capsys):
         """`--help` has the options that are often used, `--help-all` has all; each of them can be given."""
-        for command in ("validate", "check", "build", "diagnose", "explain", "export", "fuzz"):
+        for command in COMMANDS:
             shown = []
             for option in ("--help", "--help-all"):
                 assert 0 == main([command, option])
                 shown.append(capsys.readouterr().out)
             rare = [f"--{name.replace('_', '-')}" for name, row in options_of(command).items() if row.rare]
-            assert rare and not any(f"  {name} " in shown[0] for name in rare)
+            assert not any(f"  {name} " in shown[0] for name in rare)
             assert [] == [name for name in rare if name not in shown[1]]
             assert "SUPPRESS" not in "".join(shown)
         main(["validate", "--help"])

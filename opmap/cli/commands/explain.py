@@ -101,8 +101,9 @@ def _rules(options: Namespace) -> int:
     if options.json:
         write_json(entries)
     elif options.target is None:
+        width = max(len(entry["id"]) for entry in entries)
         for entry in entries:
-            print_line(f"{entry['id']:20} {entry['text']}")
+            print_line(f"{entry['id']:{width}}  {entry['text']}")
     else:
         _print_rule(entries[0])
     return 0
