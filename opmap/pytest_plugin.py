@@ -9,6 +9,7 @@ Light to import: the rest of opmap is loaded when a test asks for these fixtures
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     Check: TypeAlias = Callable[[Case | Probe | ContractProbe], Record]
 
 _STATE = pytest.StashKey["_State"]()
+
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""The exit codes of a run that was not interrupted."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -117,12 +121,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """
     state = session.config.stash[_STATE]
     state.end(exitstatus)
-    if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
+    if exitstatus not in _ENDED or session.config.option.collectonly:
         return
     lacking = bool(state.tally.ran or state.required) and not state.tally.shown
     # A run of contract probes alone has no cases. A session that uses nothing of opmap must not load it here.
     unproven = lacking and not state.session.selection.only_contract
-    if unproven or state.tally.only_skipped or state.problems() or state.unwritten:
+    state.red = bool(unproven or state.tally.only_skipped or state.problems() or state.unwritten)
+    if exitstatus == pytest.ExitCode.OK and state.red:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -134,10 +139,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     for problem in [*state.problems(), *state.unwritten]:
         terminalreporter.write_line(printable(f"opmap: {problem}"), red=True)
     if state.tally.answers:
-        failed = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and 130
-        provider = state.session.provider
-        text = total(state.tally.counts, int(failed or exitstatus), provider.name if provider else "the provider")
-        terminalreporter.write_line(printable(f"opmap: {text}"), red=bool(exitstatus), green=not exitstatus)
+        provider, verdicts = state.session.provider, sum(state.tally.counts, Counter[str]())
+        not_run = state.required and verdicts[Verdict.NOT_RUN]
+        failed = any(verdicts[verdict] for verdict in Verdict if not verdict.good)
+        code = int(state.red or failed or bool(not_run)) if exitstatus in _ENDED else 130
+        text = total(state.tally.counts, code, provider.name if provider else "the provider")
+        terminalreporter.write_line(printable(f"opmap: {text}"), red=bool(code), green=not code)
     if state.report:
         terminalreporter.write_line(printable(f"opmap: report: {state.report}"))
 
@@ -213,6 +220,7 @@ class _State:
         self.judged: list[tuple[float, str]] = []
         self.unwritten: list[str] = []
         self.report: str | None = None
+        self.red = False
         self._failures = 0
 
     @cached_property
@@ -259,8 +267,7 @@ class _State:
         if session and session.bundle:
             from .session.ending import end_run, quick
 
-            ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-            session.results.interrupted = exitstatus not in ended
+            session.results.interrupted = exitstatus not in _ENDED
             session.results.order(session.items)
             end_run(session, quick, self.unwritten)
             self.report = str(session.bundle.folder / "report.html")

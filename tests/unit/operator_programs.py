@@ -94,7 +94,8 @@ def draw_one_hot(source):
     sizes = list(sizes_of(source))
     axis = int(source.integers(0, len(sizes)))
     depth, sizes[axis] = sizes[axis], 1
-    indices = source.integers(-depth - 1, depth + 1, sizes)
+    indices = source.integers(-depth, depth + 1, sizes)
+    indices[indices == depth] += 1  # an index that is ignored exceeds the number of elements
     values = np.array([7, 9]).reshape([1] * (len(sizes) - 1) + [2])
     place = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
     right = np.where(place == np.where(indices < 0, indices + depth, indices), 9, 7)

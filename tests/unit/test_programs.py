@@ -127,11 +127,17 @@ class TestTrace:
         lines = parse_lines("output = input\noutput[index[a]] = one[a]")
         sizes = {"output": (2,), "input": (2,), "index": (1,), "one": (1,)}
         values = {"input": [5, 6], "index": [2], "one": [7]}
-        assert [None, None] == run(access_map(lines, sizes), values)
-        assert [5, 6] == run(access_map(lines, sizes, ignores_outside=True), values)
-        assert "a write out of range is ignored" not in naive.trace(lines, sizes, (0,), values).text
-        origins = naive.evaluate(lines, sizes, values, ignores_outside=True)
-        assert [("input", 0), ("input", 1)] == list(origins)
+        for index, ignored in (
+            (3, [5, 6]),
+            (2, [None, None]),
+            (-3, [None, None]),
+        ):  # of the last two no page says anything
+            values["index"] = [index]
+            assert [None, None] == run(access_map(lines, sizes), values)
+            assert ignored == run(access_map(lines, sizes, ignores_outside=True), values)
+            assert "a write out of range is ignored" not in naive.trace(lines, sizes, (0,), values).text
+            origins = naive.evaluate(lines, sizes, values, ignores_outside=True)
+            assert [(n is not None and ("input", i)) or None for i, n in enumerate(ignored)] == list(origins)
 
     def test_what_is_read_for_its_value(self):
         """Tensors in guards and expressions have no bounds, and are listed."""
