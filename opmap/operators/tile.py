@@ -36,8 +36,8 @@ def lower(desc: OperatorDesc) -> Lowering:
 
 
 def _arranged(sizes: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns sizes and numbers of copies as the EP arranges them: only those of an output larger than 1, padded."""
-    kept = [(size, n) for size, n in zip(sizes, repeats, strict=True) if size * n > 1]
+    """Returns sizes and numbers of copies as the EP arranges them: without those of an output size of 1, padded."""
+    kept = [(size, n) for size, n in zip(sizes, repeats, strict=True) if size * n != 1]
     count = max(len(kept), FEWEST)
     return pad(tuple(size for size, _ in kept), count), pad(tuple(n for _, n in kept), count)
 
