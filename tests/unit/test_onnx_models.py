@@ -59,10 +59,7 @@ def checked(capsys, *words, provider="cpu"):
     return code, json.loads(capsys.readouterr().out)["cases"]
 
 
-NOT_TAKEN = {
-    form: f"not judged: it is inside the {branch} branch of the If If, which this data does not take"
-    for form, branch in (("if", "else"), ("if-else", "then"))
-}
+NOT_TAKEN = "judged apart: in a model of the {} branch of the If If, which this data does not take"
 
 
 class TestForms:
@@ -71,17 +68,16 @@ class TestForms:
     @pytest.mark.slow
     @pytest.mark.parametrize("form", sorted({variant.form.name for variant in VARIANTS.values()}))
     def test_form(self, form, tmp_path, capsys):
-        """Each passes. Of an If, the branch that is not taken is named."""
+        """Each passes. Of an If, the branch that is not taken is judged apart."""
         write_files(tmp_path / form, form_files(form))
 
         code, records = checked(capsys, tmp_path / form)
 
         assert 0 == code
-        passed = [record for record in records if record["verdict"] == "pass"]
-        assert passed
-        assert all(record["placement"]["proven"] for record in passed)
-        others = [record["message"] for record in records if record["verdict"] != "pass"]
-        assert ([] if not form.startswith("if") else [NOT_TAKEN[form]]) == others
+        assert {("pass", True)} == {(record["verdict"], record["placement"]["proven"]) for record in records}
+        left = {"if": "else", "if-else": "then"}.get(form)
+        apart = [text for record in records for text in record["substitutions"] if "does not take" in text]
+        assert ([NOT_TAKEN.format(left)] if left else []) == apart
 
 
 def form_files(form):
@@ -253,9 +249,9 @@ class TestInside:
         inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
         outputs = [value("y", TensorProto.FLOAT, None), value("z", TensorProto.FLOAT, [1])]
         folder = write(tmp_path / "m", nodes, inputs, outputs, initializers)
-        code, (record,) = checked(capsys, folder, "--timeout-per-case", "3")
-        assert (0, "not-run") == (code, record["verdict"])
-        assert "no answer within 3 s" in record["message"]
+        code, (whole, record) = checked(capsys, folder, "--timeout-per-case", "3")
+        assert (1, "timeout", "not-run") == (code, whole["verdict"], record["verdict"])
+        assert "no answer within 3 s" in whole["message"]
 
 
 def choice(output, first, second, condition="c", value="v"):
@@ -272,21 +268,41 @@ class TestBranches:
     BOTH = choice("y", *BRANCHES)
 
     def checked(self, capsys, folder, *nodes, taken=True, provider="cpu", feeds=True, outputs="y"):
-        """Judges a model, and returns verdict and message of each node by its name."""
+        """Judges a model, and returns verdict and message of each node by its name; without a message, how it was judged."""
         feeds = (np.array(taken), X, np.array([0, 2], np.int64)) if feeds else ()
         given = ", ".join(f"float[] {name}" for name in outputs.split())
         text = f"g (bool c, float[3,4] x, int64[2] i) => ({given}) {{ {' '.join(nodes)} }}"
         graph = onnx.parser.parse_graph(text)
         write(folder, graph.node, graph.input, graph.output, (), feeds)
         _, records = checked(capsys, folder, provider=provider)
-        return {record["case"]: (record["verdict"], record["message"] or "") for record in records}
+        return {r["case"]: (r["verdict"], r["message"] or " ".join(r["substitutions"])) for r in records}
 
     @pytest.mark.parametrize("taken, ran, left", [(True, "one", "other"), (False, "other", "one")])
     def test_taken(self, taken, ran, left, tmp_path, capsys):
         found = self.checked(capsys, tmp_path / "m", self.BOTH, taken=taken)
-        assert "pass" == found[ran][0]
-        assert "not-run" == found[left][0]
-        assert "which this data does not take" in found[left][1]
+        assert ("pass", "pass") == (found[ran][0], found[left][0])
+        assert "not take" not in found[ran][1]
+        assert NOT_TAKEN.format("then" if left == "one" else "else").replace("If If", "If y") in found[left][1]
+
+    def test_a_branch_that_does_not_run(self, tmp_path, capsys):
+        """The branch that is not taken does not bear the values of this data: its nodes are not judged."""
+        other = "k = Constant <value = int64[1] {9}> () [other] v = Gather (x, k)"
+        found = self.checked(capsys, tmp_path / "m", choice("y", self.BRANCHES[0], other))
+        assert ("pass", "not-run") == (found["one"][0], found["other"][0])
+        assert "it is inside the else branch of the If y, which this data does not take" in found["other"][1]
+
+    def test_constants_outside(self, tmp_path, capsys):
+        """A constant of the main graph stays one for the branch that is not taken: the EP needs the pads as constants."""
+        other = "[other] v = Pad (x, pads)"
+        graph = onnx.parser.parse_graph(
+            f"g (bool c, float[3,4] x, int64[2] i) => (float[] y) {{ {choice('y', self.PLAIN, other)} }}"
+        )
+        pads = numpy_helper.from_array(np.array([1, 0, 0, 2]), "pads")
+        feeds = (np.array(True), X, np.array([0, 2], np.int64))
+        write(tmp_path / "m", graph.node, graph.input, graph.output, [pads], feeds)
+        _, records = checked(capsys, tmp_path / "m")
+        assert {"pass"} == {record["verdict"] for record in records}
+        assert "DML_OPERATOR_PADDING1" == records[-1]["operator"]
 
     def test_wrong(self, tmp_path, capsys):
         """A wrong output of a node in a branch is seen."""
@@ -296,12 +312,13 @@ class TestBranches:
     def test_generated(self, tmp_path, capsys):
         """Without test data, the data that opmap makes takes a branch, and its elements are unique."""
         found = self.checked(capsys, tmp_path / "m", self.BOTH, provider="fault:index-off-by-one", feeds=False)
-        assert ["mismatch", "not-run"] == [verdict for verdict, _ in found.values()]
+        assert ["mismatch", "mismatch"] == [verdict for verdict, _ in found.values()]
 
     def test_computed(self, tmp_path, capsys):
         """The condition is computed by nodes before the If."""
         found = self.checked(capsys, tmp_path / "m", "d = Not (c)", choice("y", *self.BRANCHES, condition="d"))
-        assert ("not-run", "pass") == (found["one"][0], found["other"][0])
+        assert ("pass", "pass") == (found["one"][0], found["other"][0])
+        assert NOT_TAKEN.format("then").replace("If If", "If y") in found["one"][1]
 
     def test_nested(self, tmp_path, capsys):
         """An If in a branch; two Ifs whose branches use the same names."""
@@ -309,9 +326,11 @@ class TestBranches:
         nodes = choice("z", inner, self.PLAIN), self.BOTH
         found = self.checked(capsys, tmp_path / "m", *nodes, outputs="z y")
         assert ("pass", "pass") == (found["deep"][0], found["one"][0])
+        assert "not take" not in found["deep"][1]
         assert 5 == len(found), "nodes of one name are told apart"
         found = self.checked(capsys, tmp_path / "other", *nodes, taken=False, outputs="z y")
-        assert ("not-run", "pass") == (found["deep"][0], found["other"][0])
+        assert ("pass", "pass") == (found["deep"][0], found["other"][0])
+        assert "which this data does not take" in found["deep"][1]
 
     def test_constants_of_another_rank(self, tmp_path, capsys):
         """A Range takes numbers, not lists of one number: ONNX Runtime says so, once."""
@@ -334,7 +353,7 @@ class TestBranches:
         node = choice("y", "[one] u = Gather (x, i) v = Neg (u)", self.PLAIN)
         self.checked(capsys, tmp_path / "m", node)
         _, records = checked(capsys, tmp_path / "m")
-        assert ["pass", "not-run"] == [record["verdict"] for record in records]
+        assert ["pass", "pass"] == [record["verdict"] for record in records]
         assert any(text.startswith("judged apart") for text in records[0]["substitutions"])
 
     def test_passed_on(self, tmp_path, capsys):
@@ -342,7 +361,7 @@ class TestBranches:
         first = "t () => (float[] v, float[] k) <float[1] k = {7}> { [one] v = Gather (x, i) }"
         second = "e () => (float[] a, float[] b) { a = Identity (x) b = Identity (x) }"
         node = f"y, y2 = If (c) <then_branch = {first}, else_branch = {second}>"
-        assert ("pass", "") == self.checked(capsys, tmp_path / "m", node, outputs="y y2")["one"]
+        assert "pass" == self.checked(capsys, tmp_path / "m", node, outputs="y y2")["one"][0]
 
 
 class TestOtherCommands:

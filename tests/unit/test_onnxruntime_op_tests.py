@@ -15,7 +15,7 @@ from test_onnx_node_tests import judged
 
 from opmap.evidence.reproducers.model_folders import write_files
 
-FACTS = json.loads((Path(__file__).parent / "inputs" / "onnxruntime_op_tests.json").read_text(encoding="utf-8"))
+FACTS = json.loads((Path(__file__).parent / "onnxruntime_op_tests.json").read_text(encoding="utf-8"))
 
 
 def tensor(given, data_type, name):

@@ -1,4 +1,4 @@
-"""Makes a model of the body of each Loop and Scan, with the values of its first iteration."""
+"""Makes a model of the body of each Loop and Scan, with the values of its first iteration, and of each branch that is not taken."""
 
 from __future__ import annotations
 
@@ -15,48 +15,65 @@ from .values import value_info
 
 @dataclass(frozen=True)
 class Body:
-    """The first iteration of a body. `where` names it; `model` is None if it does not run, or if its values are not known."""
+    """The first iteration of a body, or a branch that is not `taken`, with the values that it would have.
+
+    `where` names it; `model` is None if it does not run, or if its values are not known.
+    """
 
     where: str
     graph: onnx.GraphProto
+    taken: bool = True
     model: GivenModel | None = None
     data: DataSet | None = None
 
 
-def outer_values(graph: onnx.GraphProto) -> set[str]:
-    """Returns the names of the values that Loops and Scans of a graph read: their inputs, and what their bodies take from outside."""
-    names: set[str] = set()
-    for node in graph.node:
+def outer_values(given: GivenModel) -> set[str]:
+    """Returns the names of the values that the bodies of Loops and Scans, and the branches that are not taken, read."""
+    names = {name for graph, _ in given.left_out for name in _captured(graph)}
+    for node in given.model.graph.node:
         for body in _bodies(node):
             names |= {*node.input, *_captured(body)} - {""}
     return names
 
 
 def bodies(given: GivenModel, values: Mapping[str, np.ndarray]) -> Iterator[Body]:
-    """Gives the bodies of the Loops and Scans in the main graph of a model. `values` are those of the main graph."""
+    """Gives the branches that are not taken, and the bodies of the Loops and Scans. `values` are those of the main graph."""
+    for graph, where in given.left_out:
+        yield _body(given, where, graph, values, {}, taken=False)
     for node in given.model.graph.node:
         for graph in _bodies(node):
             where = f"the body of the {node.op_type} {node.name or node.output[0]}"
             try:
                 first = (_loop if node.op_type == "Loop" else _scan)(node, graph, values)
-                feeds = first and first | {name: values[name] for name in _captured(graph)}
-            except (
-                KeyError,
-                IndexError,
-                ValueError,
-            ):  # a value is not known, or has not the form that the operator takes
-                feeds = None
-            if not feeds:
-                yield Body(where, graph)
-                continue
-            body = onnx.GraphProto(name="body", node=graph.node, initializer=graph.initializer)
-            body.input.extend(value_info(name, array) for name, array in feeds.items())
-            body.output.extend(onnx.ValueInfoProto(name=value.name) for value in graph.output)
-            model = onnx.ModelProto()
-            model.CopyFrom(given.model)
-            model.graph.CopyFrom(body)
-            own = replace(given, model=model, content=model.SerializeToString(), own=None, left_out=(), data_sets=())
-            yield Body(where, graph, own, DataSet(None, feeds))
+            except (KeyError, IndexError, ValueError):  # a value is not known, or has not the form that is taken
+                first = None
+            yield _body(given, where, graph, values, first)
+
+
+def _body(
+    given: GivenModel,
+    where: str,
+    graph: onnx.GraphProto,
+    values: Mapping[str, np.ndarray],
+    inputs: Mapping[str, np.ndarray] | None,
+    *,
+    taken: bool = True,
+) -> Body:
+    """Returns the model of a graph whose inputs have these values; it has none if a value from outside is not known."""
+    captured = _captured(graph)
+    constants = {name: tensor for name, tensor in given.initializers.items() if name not in given.overridable}
+    if inputs is None or not captured <= values.keys():
+        return Body(where, graph, taken)
+    feeds = {**inputs, **{name: values[name] for name in sorted(captured - constants.keys())}}
+    body = onnx.GraphProto(name="body", node=graph.node, initializer=graph.initializer)
+    body.initializer.extend(constants[name] for name in sorted(captured & constants.keys()))
+    body.input.extend(value_info(name, array) for name, array in feeds.items())
+    body.output.extend(onnx.ValueInfoProto(name=value.name) for value in graph.output)
+    model = onnx.ModelProto()
+    model.CopyFrom(given.model)
+    model.graph.CopyFrom(body)
+    own = replace(given, model=model, content=model.SerializeToString(), own=None, left_out=(), data_sets=())
+    return Body(where, graph, taken, own, DataSet(None, feeds))
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -72,17 +89,21 @@ def _captured(graph: onnx.GraphProto) -> set[str]:
     return read - own - {""}
 
 
-def _loop(node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the inputs of a Loop's first iteration; nothing if there is none."""
+def _loop(
+    node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray] | None:
+    """Returns the inputs of a Loop's first iteration; None if there is none."""
     trips, condition, *state = node.input
     if (trips and int(values[trips].reshape(-1)[0]) < 1) or (condition and not values[condition].reshape(-1)[0]):
-        return {}
+        return None
     arrays = [np.array(0, np.int64), np.array(True), *(values[name] for name in state)]
     return dict(zip((value.name for value in body.input), arrays, strict=True))
 
 
-def _scan(node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the inputs of a Scan's first iteration; nothing if there is none."""
+def _scan(
+    node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray] | None:
+    """Returns the inputs of a Scan's first iteration; None if there is none."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     count = attributes["num_scan_inputs"]
     axes = attributes.get("scan_input_axes") or [0] * count
@@ -90,6 +111,6 @@ def _scan(node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, np.n
     arrays = [values[name] for name in node.input]
     scanned = arrays[len(arrays) - count :]
     if any(not array.shape[axis] for array, axis in zip(scanned, axes, strict=True)):
-        return {}
+        return None
     first = [np.take(a, -backward, axis) for a, axis, backward in zip(scanned, axes, directions, strict=True)]
     return dict(zip((value.name for value in body.input), [*arrays[: len(arrays) - count], *first], strict=True))

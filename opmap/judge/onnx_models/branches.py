@@ -22,7 +22,7 @@ Value = Callable[[GivenModel, str], np.ndarray | None]
 def with_branches(given: GivenModel, value_of: Value) -> GivenModel:
     """Returns the model with the taken branches in place of its Ifs.
 
-    `left_out` of the result has the nodes of the branches that are not taken. An If whose condition is not known stays.
+    `left_out` of the result has the branches that are not taken. An If whose condition is not known stays.
     """
     for _ in range(MAX_NESTING):
         places = [at for at, node in enumerate(given.model.graph.node) if _is_if(node)]
@@ -70,7 +70,7 @@ def _inlined(given: GivenModel, taken: Mapping[int, str]) -> GivenModel:
                 graph.node.extend(_branch(attribute.g, node, graph, used))
             else:
                 where = f"the {attribute.name.replace('_', ' ')} of the If {node.name or node.output[0]}"
-                left_out += [(inner, where) for inner in nodes_of(attribute.g)]
+                left_out.append((attribute.g, where))
     if len(graph.node) > MAX_MODEL_PARTS:
         return given
     return replace(given, model=model, own=given.own or given.model, left_out=left_out)

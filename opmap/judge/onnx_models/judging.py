@@ -79,7 +79,7 @@ class _ModelRun:
 
 
 class _ModelJudge:
-    """Judges a model, or the body of a Loop or Scan, which `where` names."""
+    """Judges a model, or a part of one, which `where` names: a body of a Loop or Scan, or a branch."""
 
     def __init__(self, judge: Judge, resolved: ResolvedModel, cpu: CpuValues, where: str = ""):
         self.judge, self.provider, self.resolved, self.cpu, self.where = judge, judge.provider, resolved, cpu, where
@@ -194,7 +194,7 @@ class _ModelJudge:
             for entry in part:
                 hidden = [name for name in entry.node.outputs if name not in own.outputs]
                 texts = [text.format(", ".join(hidden or entry.node.outputs[:1]))] if text else []
-                texts += [f"judged apart: in a model of the first iteration of {self.where}"] if self.where else []
+                texts += [f"judged apart: in a model of {self.where}"] if self.where else []
                 fate = fates[entry.node.outputs[0]]
                 fate = self._fate(entry, run) if model is self.named is not self.as_run else fate
                 record = self._of_node(entry, run, fate, texts)

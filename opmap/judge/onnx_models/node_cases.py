@@ -34,7 +34,7 @@ from .nodes import (
     left_out,
     without_bool,
 )
-from .reading import FED_TYPES, DataSet, GivenModel, nodes_of, read_data_set, stated_sizes, subgraphs, type_name
+from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, stated_sizes, subgraphs, type_name
 from .values import CpuValues, known_values
 
 _VARIANTS = {(False, False): PLAIN, (False, True): "init", (True, False): "data-init", (True, True): "both-init"}
@@ -60,8 +60,8 @@ class ResolvedModel:
 
     `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by
     name: those of outputs, and of nodes. It is empty if the model was not run, or did not run; `lost` says that it ended the
-    CPU EP's process. `unused` are nodes that this data does not take, `parts` the bodies of Loops and Scans, each with its
-    place in words.
+    CPU EP's process. `unused` are nodes that this data does not take, `parts` the bodies of Loops and Scans, and the branches
+    that this data does not take, each with its place in words.
     """
 
     given: GivenModel
@@ -110,7 +110,7 @@ def node_cases(
 def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str, depth: int = 0) -> ResolvedModel:
     given = with_branches(given, partial(_condition, data, cpu))
     nodes = find_nodes(given)
-    outer = outer_values(given.model.graph)
+    outer = outer_values(given)
     wanted = {name for node in nodes for name in (*node.inputs, *node.constants.values())} | outer
     known_arrays = known_values(given, data.inputs, wanted)
     computed: dict[str, np.ndarray] = {}
@@ -132,13 +132,26 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
             cases.append(NodeCase(node, reason=f"the values of its input {error} are not known{problem}"))
         except InputError as error:
             cases.append(NodeCase(node, reason=error.message))
-    unused, parts = left_out(given), []
+    unused: list[GivenNode] = []
+    parts: list[tuple[str, ResolvedModel]] = []
     for body in bodies(given, values) if depth < MAX_NESTING else ():
-        if body.model and body.data:
-            parts.append((body.where, _resolved(body.model, body.data, cpu, feature_level, depth + 1)))
+        if body.model and body.data and (body.taken or _runs(body.model, body.data, cpu)):
+            where = (
+                f"the first iteration of {body.where}" if body.taken else f"{body.where}, which this data does not take"
+            )
+            parts.append((where, _resolved(body.model, body.data, cpu, feature_level, depth + 1)))
         else:
-            unused += left_out(replace(given, left_out=[(node, body.where) for node in nodes_of(body.graph)]))
+            unused += left_out(replace(given, left_out=[(body.graph, body.where)]))
     return ResolvedModel(given, data, cases, computed, lost, unused, parts)
+
+
+def _runs(given: GivenModel, data: DataSet, cpu: CpuValues) -> bool:
+    """Returns whether the CPU EP runs a model. A branch that is not taken need not bear the values that it is given."""
+    try:
+        cpu.run(given, data.inputs, ())
+    except ProviderError:
+        return False
+    return True
 
 
 class UnknownValue(Exception):
@@ -247,7 +260,7 @@ def _sizes(value: onnx.ValueInfoProto) -> list[int | str]:
 
 def _inner_nodes(given: GivenModel) -> list[GivenNode]:
     """Returns the nodes of our operators in branches and bodies."""
-    inner = [(node, "") for outer in given.model.graph.node for node in nodes_of(*subgraphs(outer))]
+    inner = [(graph, "") for node in given.model.graph.node for graph in subgraphs(node)]
     return left_out(replace(given, left_out=inner))
 
 

@@ -102,8 +102,8 @@ def others(given: GivenModel) -> int:
 
 def left_out(given: GivenModel) -> list[GivenNode]:
     """Returns the nodes of our operators that do not run with this data: those of branches and bodies that are not taken."""
-    reasons = [(node, f"it is inside {where}, which this data does not take") for node, where in given.left_out]
-    return [_node(node, reason) for node, reason in reasons if is_ours(node)]
+    reasons = [(graph, f"it is inside {where}, which this data does not take") for graph, where in given.left_out]
+    return [_node(node, reason) for graph, reason in reasons for node in nodes_of(graph) if is_ours(node)]
 
 
 def seen_values(given: GivenModel) -> set[str]:

@@ -62,8 +62,8 @@ class GivenModel:
 
     `model` is what the bytes hold, with the nodes of its functions in place of their calls: as ONNX Runtime takes it.
     `folder` is where it lies, `data_sets` the names of the folders with test data beside it. Where `model` has the taken
-    branch in place of an If, `own` is the model with its Ifs, and `left_out` holds the nodes of the other branches, each
-    with its place in words.
+    branch in place of an If, `own` is the model with its Ifs, and `left_out` holds the other branches, each with its
+    place in words.
     """
 
     file: str
@@ -73,7 +73,7 @@ class GivenModel:
     files: Mapping[str, bytes]
     data_sets: Sequence[str]
     own: onnx.ModelProto | None = None
-    left_out: Sequence[tuple[onnx.NodeProto, str]] = ()
+    left_out: Sequence[tuple[onnx.GraphProto, str]] = ()
 
     @property
     def as_run(self) -> GivenModel:
