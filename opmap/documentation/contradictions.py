@@ -126,6 +126,10 @@ def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
             return None
         examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
         return msgspec.structs.replace(spec, examples=examples)
+    if erratum.subject.startswith("field "):
+        wrong = erratum.subject, erratum.printed
+        fields = tuple(f.of_kind(erratum.corrected) if (f"field {f.name}", f.kind) == wrong else f for f in spec.fields)
+        return msgspec.structs.replace(spec, fields=fields) if fields != spec.fields else None
     rule = {r.id: r for r in spec.rules}.get(erratum.subject)
     if rule is None:
         return None
@@ -198,6 +202,7 @@ class _Run:
         missing = self._missing()
         if missing and not only_sizes(self.parsed):
             yield self._found("reading", "", f"it gives no {missing[0]}")
+        yield from self._types()
         causes = set()
         for broken in self._rules(self.spec.rules):
             causes.add(broken.cause)
@@ -236,7 +241,7 @@ class _Run:
                 except InputError as error:
                     message = f"{name} {error.message.removeprefix('value 0 ')}"
                     yield self._found("values", name, message)
-        for field in (f for f in self.shipped.fields if f.is_array and f.name in self.fields):
+        for field in (f for f in self.corrected.fields if f.is_array and f.name in self.fields):
             value, (least, highest) = self.fields[field.name], field.limits
             if not isinstance(value, tuple) or not all(least <= n <= highest for n in value):
                 message = f"{field.name} must be numbers from {least} to {highest}, got {value}"
@@ -256,6 +261,16 @@ class _Run:
                     Tensor.from_values(DataType[tensor.data_type], tensor.sizes, tensor.values)
                 except InputError as error:
                     yield self._found("values", name, f"{name}: {error.message}")
+
+    def _types(self) -> Iterator[_Broken]:
+        """Yields the numbers that the type which the page gives their array does not hold."""
+        for field in (f for f in self.spec.fields if f.kind in ("uints", "ints") and f.name in self.fields):
+            least, highest = field.limits
+            if outside := [n for n in self.fields[field.name] if not least <= n <= highest]:
+                message = (
+                    f"{field.name}: the page's type is const {field.kind[:-1].upper()}*; the example has {outside[0]}"
+                )
+                yield self._found(f"field {field.name}", field.name, message)
 
     def _missing(self) -> list[str]:
         """Returns the members that the example leaves out. Rules that need them are not checked."""

@@ -43,14 +43,15 @@ def _fields(spec: PageSpec, shipped: Spec) -> _Differences:
     places = spec.places
     page_fields = {field.name: field.kind for field in spec.fields}
     shipped_fields = {field.name: field.kind for field in shipped.fields}
+    corrected_fields = {field.name: field.kind for field in shipped.corrected.fields}
     for name in dict.fromkeys([*page_fields, *shipped_fields]):
         line = places.get(f"field {name}", places.get("struct"))
         if name not in shipped_fields:
             yield line, f"field {name}", "the shipped spec has no such field"
         elif name not in page_fields:
             yield line, f"field {name}", "missing"
-        elif page_fields[name] != shipped_fields[name]:
-            yield line, f"field {name}", f"{page_fields[name]}; the shipped spec has {shipped_fields[name]}"
+        elif page_fields[name] not in (shipped_fields[name], corrected_fields[name]):
+            yield line, f"field {name}", f"{page_fields[name]}; the shipped spec has {corrected_fields[name]}"
     if set(page_fields) == set(shipped_fields) and list(page_fields) != list(shipped_fields):
         yield places.get("struct"), "struct", f"its fields are in the order {', '.join(page_fields)}"
     if spec.introduced != shipped.introduced:

@@ -45,6 +45,8 @@ _LONG_NUMBER = re.compile(rf"\d{{{MAX_PAGE_DIGITS + 1}}}")
 _LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
 """A reference to a character by a number that no character has. Python refuses to read thousands of digits."""
 
+_ARRAY_TYPE = re.compile(r"\bconst\W{1,4}(U?INT)\b")
+"""The type of a member that is an array of numbers."""
 _NUMBER_KINDS = {"INT": "int", "FLOAT": "float", "DML_SCALAR_UNION": "scalar"}
 """Type of a member that is no pointer -> its kind. All others are numbers without a sign."""
 
@@ -142,7 +144,7 @@ class _Reader:
         self.places: dict[str, int] = {}
         # the page's facts
         self.introduced = shipped.introduced
-        self.fields = shipped.fields
+        self.fields = shipped.corrected.fields
         self.pseudocode: Pseudocode | None = None
         self.examples: list[SpecExample] = []
         self.shared: Block | None = None
@@ -223,6 +225,10 @@ class _Reader:
             if self.section in self.prose.tensors and len(self.bounds) < _MOST_RANGES:
                 bound = self.prose.bound(sentence)
                 self.bounds += [(line, self.section, bound)] if bound else []
+        if self.section in self.prose.arrays and (stated := _ARRAY_TYPE.search(self.prose.plain(block.text))):
+            kind = f"{_NUMBER_KINDS.get(stated[1], 'uint')}s"
+            self.fields = tuple(f.of_kind(kind) if f.name == self.section else f for f in self.fields)
+            self.places[f"field {self.section}"] = block.line
         if self.section in self.prose.numbers and len(self.intervals) < _MOST_RANGES:
             for line_offset, interval in islice(self.prose.intervals(block.text), _MOST_RANGES):
                 self.intervals.append((block.line + line_offset, self.section, interval))
@@ -384,8 +390,9 @@ class _Reader:
             if name in [left_out.name for left_out in self.shipped.left_out]:
                 continue
             # Inputs and outputs are pointers alike: the shipped spec tells which is which.
-            kind = _NUMBER_KINDS.get(type, "uint") if not pointer else "output" if name in outputs else "input"
-            kind += "s" if name in self.shipped.arrays else ""
+            is_tensor = pointer and type not in ("INT", "UINT")
+            kind = _NUMBER_KINDS.get(type, "uint") if not is_tensor else "output" if name in outputs else "input"
+            kind += "s" if name in self.shipped.arrays or (pointer and not is_tensor) else ""
             fields.append(Field(name=name, kind=kind, optional=bool(optional)))  # type: ignore[arg-type]
             self.places[f"field {name}"] = block.line + block.text.count("\n", 0, member.start(4))
         self.fields = tuple(fields)

@@ -57,6 +57,11 @@ class ProseReader:
         """The names of the number fields."""
         return self.spec.field_names("uint")
 
+    @cached_property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of the fields that are arrays of numbers."""
+        return self.spec.field_names("uints", "ints")
+
     def plain(self, text: str) -> str:
         """Returns the text without Markdown marks, and with split names joined: `*InputTensor. Sizes*`."""
         return self._split.sub(r"\1.\2", re.sub(r"[*`\\]", "", text))
@@ -76,7 +81,7 @@ class ProseReader:
     def field(self, text: str) -> str | None:
         """Returns the field whose section starts with this heading (`-field Axis`, or only the name), or None."""
         name = self.plain(text).strip().removeprefix("-field").strip()
-        return name if name in self.tensors or name in self.numbers else None
+        return name if name in (*self.tensors, *self.numbers, *self.arrays) else None
 
     def equalities(self, sentence: str, field: str | None) -> tuple[Equality, ...]:
         """Returns the equalities that a sentence states.

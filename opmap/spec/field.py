@@ -41,6 +41,10 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     optional: bool = False
     strides: Literal["", "drawn"] = ""
 
+    def of_kind(self, kind: str) -> Field:
+        """Returns the field with another kind."""
+        return self if kind == self.kind else msgspec.structs.replace(self, kind=kind)
+
     @property
     def is_tensor(self) -> bool:
         """Whether the field is a tensor, or an array of tensors."""

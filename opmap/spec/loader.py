@@ -154,7 +154,8 @@ class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Printed text that is wrong, and the corrected text.
 
-    `subject` names the corrected text: a rule id, `pseudocode`, `example N` or `example N title`. The kinds:
+    `subject` names the corrected text: a rule id, `pseudocode`, `example N`, `example N title`, or `field NAME` for the
+    kind of a field. The kinds:
     `contradiction`: the page contradicts itself, which running its examples shows.
     `gap`: the printed rule accepts descriptors that the page gives no meaning.
     `note`: the wording is wrong, and no example depends on it.
@@ -506,6 +507,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
                 )
                 for example in self.examples
             ),
+            fields=tuple(field.of_kind(corrected(f"field {field.name}", field.kind)) for field in self.fields),
             errata=(),
         )
         if by_subject:

@@ -67,7 +67,7 @@ class TestThePages:
                 ],
                 "scatter_nd.en-US.md",
             ),
-            ([(153, "SLICE1.E1")], "slice1.en-US.md"),
+            ([(151, "SLICE1.E2"), (153, "SLICE1.E1")], "slice1.en-US.md"),
             ([(80, "TILE.E1")], "tile.en-US.md"),
             (
                 [(88, "REVERSE_SUBSEQUENCES.E1"), (109, "REVERSE_SUBSEQUENCES.E2")],
@@ -153,6 +153,7 @@ class TestTheShippedSpecs:
 
 
 TUPLE = "InputTensor.DimensionCount - indexTupleSize)"
+STRIDES = "### -field InputWindowStrides\n\nType: \\_Field\\_size\\_(DimensionCount) <b>const "
 CORRECTIONS = {
     "depth_to_space1": [],
     "padding1": [],
@@ -214,7 +215,10 @@ CORRECTIONS = {
         ("OutputTensor: (Sizes:{8}", "OutputTensor: (Sizes:{1,8}"),
         ("    [1, 11, 3, 10, 9, 6, 7, 12]", "    [[1, 11, 3, 10, 9, 6, 7, 12]]"),
     ],
-    "slice1": [("/ InputWindowStrides[i]", "/ abs(InputWindowStrides[i])")],
+    "slice1": [
+        ("/ InputWindowStrides[i]", "/ abs(InputWindowStrides[i])"),
+        (f"{STRIDES}[UINT]", f"{STRIDES}[INT]"),
+    ],
     "tile": [("InputTensor: (Sizes:{1, 1, 6, 9}", "OutputTensor: (Sizes:{1, 1, 6, 9}")],
     "reverse_subsequences": [("SequenceTensor:", "SequenceLengthsTensor:")],
     "gather_nd1": [
@@ -231,6 +235,42 @@ GAPS = {
          "[0, *InputDimensionCount*) and [0, *IndicesDimensionCount*)"),
     ],
 }  # fmt: skip
+
+
+class TestArraysOfNumbers:
+    """The type of an array of numbers: in the struct of a rendered page, and in the field's own section."""
+
+    STRUCT = """
+```cpp
+struct DML_SLICE1_OPERATOR_DESC {
+  const DML_TENSOR_DESC *InputTensor;
+  const DML_TENSOR_DESC *OutputTensor;
+  UINT                  DimensionCount;
+  const UINT            *InputWindowOffsets;
+  const UINT            *InputWindowSizes;
+  const INT             *InputWindowStrides;
+};
+```
+
+"""
+
+    def reviewed(self, struct, *changes):
+        text = replaced(
+            page("slice1"), ("## -description", struct + "## -description"), *CORRECTIONS["slice1"], *changes
+        )
+        return [(finding.subject, finding.erratum) for finding in review_page(text, "page")]
+
+    def test_struct(self):
+        assert [] == self.reviewed(self.STRUCT)
+        no_section = f"{STRIDES}[INT]", "const values "
+        wrong = replaced(self.STRUCT, ("const INT  ", "const UINT "))
+        assert [("example 2", "SLICE1.E2")] == self.reviewed(wrong, no_section)
+
+    def test_another_array(self):
+        """A type that the shipped spec does not have is a difference."""
+        wrong = replaced(self.STRUCT, ("const UINT            *InputWindowSizes", "const INT *InputWindowSizes"))
+        section = page("slice1").split("-field InputWindowSizes")[1].split("const [UINT]")[0] + "const "
+        assert [("field InputWindowSizes", None)] == self.reviewed(wrong, (section + "[UINT]", "values "))
 
 
 class TestCorrectedPages:
