@@ -11,6 +11,7 @@ from bench.loops import LOOPS
 from judged_sessions import Planted, second_run
 
 from opmap import Session, SessionOptions
+from opmap.cases.selection import find_case
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU
 from opmap.errors import OpmapError
@@ -50,7 +51,12 @@ class TestSuite:
             found.parts_ms
         )
         assert 2000.0 == found.parts_ms["session"]
-        assert {1000.0} == set(found.parts_ms.values()) - {2000.0}
+
+    def test_what_the_cpu_ep_does_not_run_is_left_out(self, monkeypatch):
+        """A case without a kernel, and one without a documented value. The third runs."""
+        ids = "one_hot/example.1", "scatter_nd/float64/d4.r4.q2/uint32.dups/special.a63382", "gather/example.1"
+        monkeypatch.setattr(suite, "catalogue", lambda tier, variants: map(find_case, ids))
+        assert 1 == suite.measure("smoke", 1).cases
 
 
 class TestChildren:

@@ -70,7 +70,7 @@ class TestFailure:
             (["gather/example.1", "--node", "x"], "--node must be given with a file only"),
             (
                 ["gather/exmple.1"],
-                "must be a DxDispatch file or the id of a case, got 'gather/exmple.1' (the nearest: ",
+                "must be a DxDispatch file, a model or the id of a case, got 'gather/exmple.1' (the nearest: ",
             ),
         ],
     )

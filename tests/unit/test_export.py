@@ -248,7 +248,7 @@ class TestRefused:
         [
             (
                 ["gather/example.9"],
-                "must be a DxDispatch file or the id of a case, got 'gather/example.9' (the nearest",
+                "must be a DxDispatch file, a model or the id of a case, got 'gather/example.9' (the nearest",
             ),
             (["missing.json"], "missing.json: no such file"),
             ([], "the following arguments are required: ID|FILE"),

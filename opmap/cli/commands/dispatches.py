@@ -32,7 +32,7 @@ def read_case(target: str, *, name: str | None = None, feature_level: str | None
     is_file = os.path.exists(target) and not os.path.isdir(target)
     if is_file or target.lower().endswith(".json"):
         return _read_dispatch(target, name, level)
-    case = find_case(target, wanted="a DxDispatch file or the id of a case")
+    case = find_case(target, wanted="a DxDispatch file, a model or the id of a case")
     if name is not None:
         raise InputError(f"--node must be given with a file only, got {shown(name)} with the id of a case")
     try:
