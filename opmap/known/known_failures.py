@@ -39,8 +39,6 @@ entries match a case, the first one counts.
 
 `relation` and `fault` say the cause, and so does `digest`, beside the id of one case: the SHA-256 of its wrong output. Without
 one of them, an entry accepts every fault that fails in its way.
-
-Files of the schemas /2 to /5 are read as the same format.
 """
 
 from __future__ import annotations
@@ -74,8 +72,6 @@ from ..tensors import DIRECTML_TYPES
 from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
 
 SCHEMA = "opmap-known-failures/1"
-SCHEMAS = tuple(f"opmap-known-failures/{version}" for version in range(1, 6))
-"""The schemas that a file may name. All are the same format."""
 
 SHOWN_DIGITS = 12
 """The number of digits of a digest that a message shows."""
@@ -200,7 +196,7 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
     # the versions come first: a file of a newer opmap may have keys that this version does not know
     document = parse_toml(text)
     schema, case_ids = document.get("schema"), document.get("case_ids", CASE_IDS)
-    if schema not in SCHEMAS:
+    if schema != SCHEMA:
         raise InputError(f"must be {SCHEMA!r}, got {shown(schema)}", path="$.schema")
     if type(case_ids) is not int or case_ids != CASE_IDS:
         raise InputError(f"must be the version {CASE_IDS} of the case ids, got {shown(case_ids)}", path="$.case_ids")

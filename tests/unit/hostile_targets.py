@@ -212,7 +212,7 @@ def _known_seeds(_: Path) -> list[bytes]:
     return [
         example.encode(),
         b'schema = "opmap-known-failures/1"\n[[known]]\ncase = "*"\nprovider = "cpu"\nverdict = "error"\nreason = """\nx"""\n',
-        b"schema = 'opmap-known-failures/3'\ncase_ids = 1\nknown = [{case = 'a', provider = '*', verdict = 'error', reason = 'x'}]\n",
+        b"schema = 'opmap-known-failures/1'\ncase_ids = 1\nknown = [{case = 'a', provider = '*', verdict = 'error', reason = 'x'}]\n",
     ]
 
 

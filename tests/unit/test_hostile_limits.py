@@ -171,7 +171,7 @@ class TestKnownFailures:
     def write(self, tmp_path, *entries):
         """Writes a file of these entries, which have what is required."""
         required = {"case": "a", "provider": "*", "verdict": "error", "reason": "x"}
-        lines = ['schema = "opmap-known-failures/3"']
+        lines = ['schema = "opmap-known-failures/1"']
         for keys in entries:
             lines += ["[[known]]", *(f"{key} = {json.dumps(value)}" for key, value in {**required, **keys}.items())]
         file = tmp_path / "known.toml"

@@ -54,7 +54,7 @@ class TestVerdicts:
         pytester.makefile(
             ".toml",
             known="""
-            schema = "opmap-known-failures/3"
+            schema = "opmap-known-failures/1"
             [[known]]
             case = "gather/example.1"
             provider = "cpu"
@@ -85,7 +85,7 @@ class TestVerdicts:
     )
     def test_stale(self, keys, ret, said, run, pytester):
         """A stale entry fails the run, also if every test passes, and is named in a line of its own."""
-        head = 'schema = "opmap-known-failures/2"\n[[known]]\nprovider = "fault:output-zero"\n'
+        head = 'schema = "opmap-known-failures/1"\n[[known]]\nprovider = "fault:output-zero"\n'
         entry = f'{head}verdict = "mismatch"\nreason = "planted"\n{keys}\n'
         (pytester.path / "known.toml").write_text(entry, encoding="utf-8")
         options = ("--opmap-known-failures", "known.toml", "--opmap-filter", "gather/example.1")
@@ -216,7 +216,7 @@ class TestSeveralProcesses:
         """What any worker proves counts. A known failure that matches nothing is named once, and makes the run red."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
         (pytester.path / "known.toml").write_text(
-            f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
+            f'schema = "opmap-known-failures/1"\n[[known]]\n{entry}', encoding="utf-8"
         )
 
         result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
@@ -443,7 +443,7 @@ class TestHostileNames:
         )
         pytester.syspathinsert()
         (pytester.path / "known.toml").write_text(
-            'schema = "opmap-known-failures/4"\n[[known]]\nprovider = "*"\nverdict = "error"\n'
+            'schema = "opmap-known-failures/1"\n[[known]]\nprovider = "*"\nverdict = "error"\n'
             + f"case = {json.dumps(hostile)}\nreason = {json.dumps(hostile)}\n",
             encoding="utf-8",
         )

@@ -277,7 +277,7 @@ class TestRepeat:
         """A provider that is sometimes wrong is caught, and no known mismatch excuses it."""
         stub(tmp_path, body)
         (tmp_path / "known.toml").write_text(
-            'schema = "opmap-known-failures/2"\n[[known]]\ncase = "*"\nprovider = "stub:make"\nverdict = "mismatch"\n'
+            'schema = "opmap-known-failures/1"\n[[known]]\ncase = "*"\nprovider = "stub:make"\nverdict = "mismatch"\n'
             'stage = "compare"\nreason = "always wrong"\n',
             encoding="utf-8",
         )
@@ -352,7 +352,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
     def test_something_else(self, more, tmp_path, capsys):
         """A run is not resumed with other options that change the verdicts."""
         folder, arguments = tmp_path / "r", ["validate", "--provider", "cpu", "--case", "gather/example.1"]
-        (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
+        (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/1"\n', encoding="utf-8")
         more = [str(tmp_path / m) if m.endswith(".toml") else m for m in more]
         main([*arguments, "--report", str(folder)])
         with open(folder / "results.jsonl", "ab") as file:
@@ -369,9 +369,9 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         """A run is not resumed with a known-failures file whose content has changed."""
         known, folder = tmp_path / "known.toml", tmp_path / "r"
         arguments = ["validate", "--provider", "cpu", "--case", "gather/example.1", "--known-failures", str(known)]
-        known.write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
+        known.write_text('schema = "opmap-known-failures/1"\n', encoding="utf-8")
         main([*arguments, "--report", str(folder)])
-        known.write_text('schema = "opmap-known-failures/2"\n# changed\n', encoding="utf-8")
+        known.write_text('schema = "opmap-known-failures/1"\n# changed\n', encoding="utf-8")
 
         assert 2 == main([*arguments, "--resume", str(folder)])
 
