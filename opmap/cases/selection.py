@@ -305,7 +305,11 @@ def find_cases(
     existing_ids.update(case.id for case in cases)
     unknown = next(id for id in ids if id not in existing_ids)
     nearest = nearest_ids(unknown)
-    hint = f"the nearest: {', '.join(nearest)}" if nearest else "opmap validate --list prints ids"
+    hint = (
+        f"the nearest: {', '.join(nearest)}"
+        if nearest
+        else "no file has this name either; opmap validate --list prints ids"
+    )
     raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})")
 
 

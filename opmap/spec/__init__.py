@@ -1,9 +1,9 @@
 """The documentation as data: one TOML file per operator, and the loader that reads them."""
 
+from .erratum import Erratum
 from .field import FIELD_LIMITS, Field
 from .loader import (
     Breaks,
-    Erratum,
     Page,
     Pseudocode,
     Rule,

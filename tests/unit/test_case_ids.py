@@ -181,7 +181,9 @@ class TestUnknown:
     def test_name_of_a_file(self, monkeypatch):
         """A name without a slash is like no id: no tier is listed for it, which would take seconds."""
         monkeypatch.setattr(selection, "_standard_ids", None)
-        with pytest.raises(InputError, match="got 'dispatch' \\(opmap validate --list prints ids\\)"):
+        with pytest.raises(
+            InputError, match="got 'dispatch' \\(no file has this name either; opmap validate --list prints ids\\)"
+        ):
             find_case("dispatch")
 
     def test_no_long_id_is_compared(self, monkeypatch):

@@ -6,10 +6,11 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import groupby
 
 from ...errors import InputError, describe, names, shown
-from ...evidence.tables import line, print_total
+from ...evidence.tables import line, print_notes, print_total
 from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
@@ -52,11 +53,12 @@ def run(options: Namespace) -> int:
     if options.inputs and len(targets) != 1:
         raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
     session = Session(SessionOptions.read(vars(options)), brief=False)
+    show_tested = cache(partial(_print_tested, session))  # once, before the first result
     bad = idle = False
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
             for file in targets:
-                one = _File(session, file, cpu, dimensions, options.inputs, quiet=options.json)
+                one = _File(session, file, cpu, dimensions, options.inputs, show_tested, quiet=options.json)
                 bad |= one.judge()
                 idle |= options.require_provider and is_model(file) and one.is_idle()
     except KeyboardInterrupt:
@@ -77,6 +79,11 @@ def run(options: Namespace) -> int:
         help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
         print_error(f"nothing was judged: {help}")
     return code
+
+
+def _print_tested(session: Session) -> None:
+    if session.provider:
+        print_notes(console(), filter(None, [session.provider.described, session.provider.note]))
 
 
 def _dimensions(words: Sequence[str]) -> dict[str, int]:
@@ -102,9 +109,11 @@ class _File:
         cpu: CpuValues,
         dimensions: Mapping[str, int],
         inputs: str | None,
+        show_tested: Callable[[], None],
         *,
         quiet: bool,
     ):
+        self.show_tested = show_tested
         self.session, self.file, self.cpu, self.dimensions, self.inputs = session, file, cpu, dimensions, inputs
         self.quiet, self.other_nodes, self.notes, self.records = quiet, 0, list[str](), list[Record]()
 
@@ -143,6 +152,8 @@ class _File:
 
     def _print(self, records: Sequence[Record]) -> None:
         """Prints what opmap chose, and one line for each result; equal ones share a line."""
+        if records:
+            self.show_tested()
         for note in dict.fromkeys(self.notes):
             print_line(f"{self.file}: {note}")
         for _, group in groupby(records, lambda record: (record.verdict, record.stage, record.message)):
