@@ -74,11 +74,6 @@ class Asked:
         """Whether the condition is one conjunction of comparisons, and no answer contradicts it."""
         return self.condition is not None and len(self.condition.any) == 1 and not self.contradicting
 
-    def __str__(self) -> str:
-        """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""
-        contradicting = f"{self.contradicting or 'none'} contradict{'' if self.contradicting > 1 else 's'}"
-        return f"{self.runs} descriptors asked: {self.failing} fail, {self.passing} pass, {contradicting}"
-
 
 class Evidence:
     """The features of failing cases, and the witnesses: passing cases that most faults would change.

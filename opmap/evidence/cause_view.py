@@ -64,7 +64,7 @@ class CauseView:
             ("remark", relation.remark),
             ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
             ("when", when),
-            ("asked", _asked(asked) if asked.runs else None),
+            ("asked", asked.text if asked.runs else None),
             ("stable", group.stability_text),
             *_sides(group.side.text if group.side else None),
             ("smallest", f"{smallest.case}: {smallest.text}"),
@@ -126,11 +126,6 @@ def failure_text(failure: Failure) -> str:
 def relation_text(text: str, fault: str | None) -> str:
     """Returns a relation with the fault that gives the same outputs, if there is one."""
     return f"{text} (as fault:{fault})" if fault else text
-
-
-def _asked(asked: AskedDocument) -> str:
-    contradicting = f"{asked.contradicting or 'none'} contradict{'' if asked.contradicting > 1 else 's'}"
-    return f"{asked.runs} descriptors asked: {asked.failing} fail, {asked.passing} pass, {contradicting}"
 
 
 def _sides(text: str | None) -> list[tuple[str, str]]:

@@ -244,6 +244,14 @@ class AskedDocument(msgspec.Struct, frozen=True):
     contradicting: int = 0
     untested: list[str] = []
 
+    @property
+    def text(self) -> str:
+        """`46 new descriptors: 7 fail, 6 pass, 33 tell nothing, none contradicts`. Of these 33, nothing says if the fault is there."""
+        silent = self.runs - self.failing - self.passing
+        rest = f", {silent} tell{'s' * (silent == 1)} nothing" if silent else ""
+        contradicting = f"{self.contradicting or 'none'} contradict{'' if self.contradicting > 1 else 's'}"
+        return f"{self.runs} new descriptors: {self.failing} fail, {self.passing} pass{rest}, {contradicting}"
+
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One cause: the failures that have it.

@@ -17,6 +17,7 @@ from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.evidence import KEPT, Evidence
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.diagnosis.questions import MOST_OF_WORD, Questions
+from opmap.evidence.documents import AskedDocument
 from opmap.operators import OPERATORS
 from opmap.tensors import DIRECTML_TYPES
 
@@ -195,8 +196,8 @@ class TestMakeExact:
 
     def test_text(self):
         """The counts in words."""
-        assert "41 descriptors asked: 20 fail, 21 pass, none contradicts" == str(Asked(None, 41, 20, 21))
-        assert "5 descriptors asked: 2 fail, 3 pass, 2 contradict" == str(Asked(None, 5, 2, 3, 2))
+        assert "41 new descriptors: 20 fail, 21 pass, none contradicts" == AskedDocument(41, 20, 21).text
+        assert "9 new descriptors: 2 fail, 3 pass, 4 tell nothing, 2 contradict" == AskedDocument(9, 2, 3, 2).text
 
 
 class TestNewCases:

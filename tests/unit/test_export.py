@@ -102,6 +102,7 @@ class TestIssue:
         code, out, _ = export(EXAMPLE, "-o", tmp_path / "a", "--provider", "fault:index-clamped-early")
         assert 1 == code
         assert out.startswith(f"mismatch  {EXAMPLE}: 2 of 5 elements differ")
+        assert f"{tmp_path / 'a' / 'repro.py'} recorded\n" in out  # the program cannot make this provider
         text = (tmp_path / "a" / "issue.md").read_text(encoding="utf-8")
         for part in (
             "# DML_OPERATOR_GATHER: mismatch on fault:index-clamped-early",

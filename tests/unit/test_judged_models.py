@@ -7,7 +7,8 @@ import os
 import numpy as np
 import onnx.parser
 import pytest
-from test_onnx_models import checked
+from onnxruntime import get_available_providers
+from test_onnx_models import checked, one_node
 
 from opmap.cli import main
 from opmap.judge.onnx_models import judging
@@ -245,6 +246,16 @@ class TestSizesAndInputs:
         assert "" == out
         assert line in err
         assert 1 == err.count("\n")
+
+
+@pytest.mark.skipif("DmlExecutionProvider" in get_available_providers(), reason="this onnxruntime has the DirectML EP")
+def test_no_provider(tmp_path, monkeypatch, capsys):
+    """Nothing is judged because the provider is missing: this is what the last line says."""
+    monkeypatch.delenv("OPMAP_DML_RUNTIME", raising=False)
+    assert 1 == main(["check", str(one_node(tmp_path / "m")), "--provider", "dml"])
+    out, err = capsys.readouterr()
+    assert "DmlExecutionProvider is not in the installed onnxruntime" in out
+    assert "nothing was judged: the provider is missing; another --provider may help" in err
 
 
 class TestFolders:

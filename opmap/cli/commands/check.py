@@ -77,6 +77,7 @@ def run(options: Namespace) -> int:
         raise KeyboardInterrupt
     if nothing and not bad:
         help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
+        help = help if session.provider else "the provider is missing; another --provider may help"
         print_error(f"nothing was judged: {help}")
     return code
 

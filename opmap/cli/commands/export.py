@@ -101,7 +101,8 @@ def _export_case(options: Namespace, redactor: Redactor | None) -> int:
     write_files(options.output, files)
     print_line(f"{case.id}: {len(files)} files in {options.output}")
     if PROGRAM in files:
-        print_line(f"  run it       {shlex.join(['python', os.path.join(options.output, PROGRAM)])}")
+        own = ["recorded"] if code and ":" in options.provider else []  # a provider that no program can make
+        print_line(f"  run it       {shlex.join(['python', os.path.join(options.output, PROGRAM), *own])}")
     print_line(f"  to report it {os.path.join(options.output, ISSUE)}")
     return code
 
