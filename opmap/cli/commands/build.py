@@ -153,7 +153,10 @@ def _print(folders: Sequence[ModelFolder], left_out: Counter[str], options: Name
         return
     undocumented = [folder for folder in folders if folder.undocumented]
     if len(folders) > 1:
-        print_line(f"{len(folders):,} models in {options.output}: opmap check {options.output} judges them")
+        globs = [word for word in options.wanted if {*word} & {*"*?["}]
+        of_tier = options.operator or options.filter or globs or not options.wanted
+        text = f" of tier {options.tier}" if of_tier and not options.shipped else ""
+        print_line(f"{len(folders):,} models{text} in {options.output}: opmap check {options.output} judges them")
         for reason, count in left_out.most_common(_MOST_REASONS):
             print_line(f"  {count:,} left out: {reason}")
         if more := sum(count for _, count in left_out.most_common()[_MOST_REASONS:]):
