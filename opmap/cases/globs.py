@@ -22,6 +22,11 @@ def check_globs(globs: Collection[str]) -> None:
             raise InputError(f"must be a glob of at most {MAX_GLOB} characters, got {len(glob)}")
 
 
+def is_glob(text: str) -> bool:
+    """Returns whether a text has a mark of a glob: `*`, `?` or `[`."""
+    return not {*text}.isdisjoint("*?[")
+
+
 def may_match(glob: str, beginning: str) -> bool:
     """Returns whether a glob can match a text that begins so. The glob's own beginning, up to its first mark, decides."""
     own = re.split(r"[*?[]", glob, maxsplit=1)[0]

@@ -20,7 +20,7 @@ from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
 from .catalogue import catalogue
 from .contract_probes import ContractProbe, contract_probes
-from .globs import check_globs, matcher
+from .globs import check_globs, is_glob, matcher
 from .probes import Probe, probes
 from .variants import PLAIN, VARIANTS, Variant
 
@@ -44,12 +44,9 @@ class Wanted:
         globs = [f"{prefix}{name}/*" for name in names_of for prefix in ("", PROBE)]
         for word in words:
             listed = _listed_ids(word) if os.path.exists(word) else [word]
-            ids += [one for one in listed if not _is_glob(one)]
-            globs += [one for one in listed if _is_glob(one)]
-        if len(ids) > MAX_IDS:
-            raise InputError(f"must be at most {MAX_IDS} ids, got {len(ids)}")
-        if long := next((id for id in ids if len(id) > MAX_GLOB), None):
-            raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
+            ids += [one for one in listed if not is_glob(one)]
+            globs += [one for one in listed if is_glob(one)]
+        _check_ids(ids)
         check_globs(globs)
         return cls(ids=ids, globs=globs)
 
@@ -194,10 +191,6 @@ def operators_named(name: str) -> list[str]:
     raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
 
 
-def _is_glob(text: str) -> bool:
-    return any(mark in text for mark in "*?[")
-
-
 def has_variant(provider: OpenProvider, variant: Variant) -> bool:
     """Returns whether a provider has a variant.
 
@@ -219,27 +212,27 @@ def case_ids(arguments: Iterable[str]) -> list[str]:
     """
     try:
         ids = [id for word in arguments for id in (_listed_ids(word[1:]) if word.startswith("@") else [word])]
-        if len(ids) > MAX_IDS:
-            raise InputError(f"must be at most {MAX_IDS} ids, got {len(ids)}")
-        if long := next((id for id in ids if len(id) > MAX_GLOB), None):
-            raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
+        _check_ids(ids)
     except InputError as error:
         raise InputError(f"--case {error}") from None
     return ids
 
 
+def _check_ids(ids: Collection[str]) -> None:
+    if len(ids) > MAX_IDS:
+        raise InputError(f"must be at most {MAX_IDS} ids, got {len(ids)}")
+    if long := next((id for id in ids if len(id) > MAX_GLOB), None):
+        raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
+
+
 def _listed_ids(file: str) -> list[str]:
     """Returns the ids in a file, one per line. Raises InputError if it is no list of ids, or beyond the limits."""
     try:
-        if os.path.isdir(file) or file.lower().endswith((".onnx", ".json")):
-            raise InputError(
-                f"must be a file of ids, one per line: for models and descriptors there is opmap check {file}"
-            )
-        text = read_text(file)
-        if "\0" in text or text.lstrip().startswith("{"):
-            raise InputError(
-                f"must be a file of ids, one per line: for models and descriptors there is opmap check {file}"
-            )
+        is_list = not (os.path.isdir(file) or file.lower().endswith((".onnx", ".json")))
+        text = read_text(file) if is_list else ""
+        if not is_list or "\0" in text or text.lstrip().startswith("{"):
+            wanted = "must be a file of ids, one per line: for models and descriptors there is opmap check"
+            raise InputError(f"{wanted} {file}")
         ids = []
         for line in io.StringIO(text):
             if len(line) > MAX_GLOB:

@@ -127,8 +127,7 @@ def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
         examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
         return msgspec.structs.replace(spec, examples=examples)
     if erratum.subject.startswith("field "):
-        wrong = erratum.subject, erratum.printed
-        fields = tuple(f.of_kind(erratum.corrected) if (f"field {f.name}", f.kind) == wrong else f for f in spec.fields)
+        fields = tuple(f.of_kind(erratum.corrected) if erratum.is_of(f) else f for f in spec.fields)
         return msgspec.structs.replace(spec, fields=fields) if fields != spec.fields else None
     rule = {r.id: r for r in spec.rules}.get(erratum.subject)
     if rule is None:

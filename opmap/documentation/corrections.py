@@ -159,8 +159,8 @@ def _span(spec: PageSpec, erratum: Erratum, shipped: Spec) -> tuple[int, int | N
             return None
         return example.line, example.line + example.text.count("\n")
     if erratum.subject.startswith("field "):
-        printed = any((f"field {f.name}", f.kind) == (erratum.subject, erratum.printed) for f in spec.fields)
-        return (spec.places[erratum.subject], None) if printed and erratum.subject in spec.places else None
+        line = spec.places.get(erratum.subject)
+        return (line, None) if line and any(map(erratum.is_of, spec.fields)) else None
     rule = {rule.id: rule for rule in spec.rules}.get(erratum.subject)
     if rule is None or not rule.line or same_formula(rule.check, shipped.corrected.rule(rule.id).check):
         return None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU
 from ..errors import names, printable
 from ..judge.record import Record, split
@@ -47,6 +48,12 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
     """Prints the lines below the tables and the failures."""
     for note in notes:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
+
+
+def print_tested(console: Console, provider: OpenProvider | None) -> None:
+    """Prints what is tested, and what to know of it; nothing if the provider is missing."""
+    if provider:
+        print_notes(console, filter(None, [provider.described, provider.note]))
 
 
 _COUNTED = {"passed": [Verdict.PASS], "known": [Verdict.KNOWN_FAILURE], "not judged": list(NOT_JUDGED)}

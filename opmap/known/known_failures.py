@@ -56,6 +56,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..cases.case import CASE_IDS, Case
 from ..cases.catalogue import catalogue
+from ..cases.globs import is_glob
 from ..engines.machine.facts import DeviceClass
 from ..engines.machine.runtimes import FAMILY
 from ..engines.providers import full_name
@@ -250,11 +251,6 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
             yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
     if entry.issue is not None and not re.fullmatch(r"https?://\S+", entry.issue):
         yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
-
-
-def is_glob(case: str) -> bool:
-    """Returns whether a text has a sign of a glob."""
-    return bool(re.search(r"[*?[]", case))
 
 
 def short_operator(name: str) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from .field import Field
+
 
 class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words of the page, and the corrected words, on as many lines. Those of a rule stand as prose, with Markdown marks, on one line."""
@@ -34,6 +36,10 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     sentence: Sentence | None = None
     further: tuple[Sentence, ...] = ()
+
+    def is_of(self, field: Field) -> bool:
+        """Returns whether the erratum is about a field, and the field has the printed kind."""
+        return (self.subject, self.printed) == (f"field {field.name}", field.kind)
 
     @property
     def wordings(self) -> tuple[Erratum | Sentence, ...]:

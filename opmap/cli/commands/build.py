@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ...cases.case import Case
+from ...cases.globs import is_glob
 from ...cases.in_variants import accepts
 from ...cases.selection import Selection, Wanted
 from ...cases.variants import PLAIN, VARIANTS
@@ -153,8 +154,7 @@ def _print(folders: Sequence[ModelFolder], left_out: Counter[str], options: Name
         return
     undocumented = [folder for folder in folders if folder.undocumented]
     if len(folders) > 1:
-        globs = [word for word in options.wanted if {*word} & {*"*?["}]
-        of_tier = options.operator or options.filter or globs or not options.wanted
+        of_tier = options.operator or options.filter or not options.wanted or any(map(is_glob, options.wanted))
         text = f" of tier {options.tier}" if of_tier and not options.shipped else ""
         print_line(f"{len(folders):,} models{text} in {options.output}: opmap check {options.output} judges them")
         for reason, count in left_out.most_common(_MOST_REASONS):

@@ -6,11 +6,11 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 
 from ...errors import InputError, describe, names, shown
-from ...evidence.tables import line, print_notes, print_total
+from ...evidence.tables import line, print_tested, print_total
 from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
     if options.inputs and len(targets) != 1:
         raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
     session = Session(SessionOptions.read(vars(options)), brief=False)
-    show_tested = cache(partial(_print_tested, session))  # once, before the first result
+    show_tested = cache(lambda: print_tested(console(), session.provider))  # once, before the first result
     bad = idle = False
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
@@ -76,15 +76,13 @@ def run(options: Namespace) -> int:
     if session.results.interrupted:
         raise KeyboardInterrupt
     if nothing and not bad:
-        help = "test data beside the model (test_data_set_0/), --inputs, --dim or another --provider may help"
-        help = help if session.provider else "the provider is missing; another --provider may help"
-        print_error(f"nothing was judged: {help}")
+        lacking = (
+            "test data beside the model (test_data_set_0/), --inputs, --dim or"
+            if session.provider
+            else "the provider is missing;"
+        )
+        print_error(f"nothing was judged: {lacking} another --provider may help")
     return code
-
-
-def _print_tested(session: Session) -> None:
-    if session.provider:
-        print_notes(console(), filter(None, [session.provider.described, session.provider.note]))
 
 
 def _dimensions(words: Sequence[str]) -> dict[str, int]:

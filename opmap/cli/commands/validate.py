@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...cases.case import Case
 from ...errors import printable
 from ...evidence.documents import HTML, RECORDS
-from ...evidence.tables import print_failures, print_notes, print_tables, print_total
+from ...evidence.tables import print_failures, print_notes, print_tables, print_tested, print_total
 from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
@@ -127,9 +127,8 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbos
         write_json(encode(records))
         return
     out, provider, notes = console(), session.provider, session.notes
-    if provider:
-        print_notes(out, filter(None, [provider.described, provider.note]))
-        notes = [line for line in notes if line != provider.note]
+    print_tested(out, provider)
+    notes = [line for line in notes if provider is None or line != provider.note]
     print_tables(out, records, verbose=verbose)
     if diagnoses:
         from ...evidence.cause_view import print_causes
