@@ -177,7 +177,7 @@ def _advancing(cases: Iterable[Case], advance: Callable[[], None]) -> Iterator[C
 
 
 def operators_named(name: str) -> list[str]:
-    """Returns the operators that DirectML or ONNX calls so, in any case. Raises InputError if there is none."""
+    """Returns the operators of this name. It is DirectML's or ONNX's name, in small or capital letters. Raises InputError."""
     wanted = name.upper().removeprefix("DML_").removeprefix("OPERATOR_").removesuffix("_OPERATOR_DESC")
     if wanted in OPERATORS:
         return [wanted]

@@ -28,10 +28,10 @@ FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
 
 FEWEST = 10
-"""The fewest failing cases from which a condition is told, and each part of one of several parts."""
+"""The smallest number of failing cases for a condition, and for each part of a condition of several parts."""
 
 _WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
-"""The moduli of `%==`: those for which each remainder is told, and all, of which the multiples are told."""
+"""The moduli of `%==`. With the first ones, a condition can name any remainder. With each of the second ones, it can name the multiples."""
 
 _NO_MULTIPLE = (3, 4, 8, 16, 32, 64, 128, 256)
 """The moduli of `%!=`."""

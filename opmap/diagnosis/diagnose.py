@@ -55,7 +55,7 @@ AGAIN = Stability("sometimes", "sometimes (passes when it is run again)")
 """The stability of those of them that pass when they are run again."""
 
 MOST_AGAIN = 200
-"""The most failed cases that are run once more, to see which failures come back."""
+"""The largest number of failed cases that are run a second time, to see which of them fail again."""
 
 MOST_LEARNED = 40
 """The most failed answers whose relations are searched."""

@@ -67,7 +67,7 @@ class Diagnosis:
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases.
 
-        If the only one that fits all answers may fit by chance, another one that is wrong for some answers is told.
+        A condition can fit all answers by chance. If it is the only one, the result has another condition, which is wrong for some answers.
         """
         moves = self.stability is not None and self.stability.kind in (*NOT_ALWAYS, "batched")
         if moves or self.fits:

@@ -16,7 +16,7 @@ from ..vocabulary import Verdict
 from .conditions import Condition, approximate, separate
 
 MOST_ROUNDS, MOST_AGAINST = 3, 400
-"""How often the closest condition is sought, and the most cases of each that the fault is held against."""
+"""The most rounds of `telling`, and the most cases of each round that are compared with the fault."""
 
 
 class JudgedRun:
@@ -54,7 +54,7 @@ class JudgedRun:
         return [self._features[case.id] for case in cases]
 
     def condition(self, failed: Sequence[Case], passed: Sequence[Case] | None = None) -> Condition | None:
-        """Returns the condition that separates failed cases from those that passed, unless it may fit by chance."""
+        """Returns the condition that is true for the failed cases and false for those that passed; None if it may be so by chance."""
         failing, passing = self.features(failed), self.features(self.passed if passed is None else passed)
         condition = separate(failing, passing, parts=1)
         return None if condition is None or condition.is_by_chance(failing, passing) else condition

@@ -19,7 +19,7 @@ from .sections import Section, style
 
 
 def print_tables(console: Console, records: Sequence[Record], *, verbose: bool = False) -> None:
-    """Prints a table each of the cases, the probes and the contract probes: what must be looked at, with `verbose` all."""
+    """Prints three tables: of cases, probes and contract probes. Without `verbose`, they have only the rows that need a look."""
     for section in count_tables(records, brief=not verbose):
         section.print(console)
 
@@ -57,7 +57,7 @@ def print_tested(console: Console, provider: OpenProvider | None) -> None:
 
 
 _COUNTED = {"passed": [Verdict.PASS], "known": [Verdict.KNOWN_FAILURE], "not judged": list(NOT_JUDGED)}
-"""A column -> the verdicts that are counted in it. The column `failed` names all others."""
+"""A column -> the verdicts that are counted in it. The column `failed` counts all other verdicts."""
 
 
 def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Section:

@@ -109,7 +109,7 @@ class Operator:
       than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
       node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
-    - `oldest_opset`: the first opset that has the ONNX operator, if the usual one has not. Models have this opset then.
+    - `oldest_opset`: the first opset with the ONNX operator, if the usual opset does not have it. The models then have this opset.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
       their positions.
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is fed. Else the

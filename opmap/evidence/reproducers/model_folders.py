@@ -226,7 +226,7 @@ def _earlier(folder: Path) -> dict[str, str]:
 
 
 def _obsolete(folder: Path, earlier: Mapping[str, str], digests: Mapping[str, str]) -> list[Path]:
-    """Returns the files of an earlier build that this one, with these digests, does not write.
+    """Returns the files that an earlier build wrote and this build does not write. `digests` has the files of this build.
 
     Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier one,
     nor this one, which may have been killed.

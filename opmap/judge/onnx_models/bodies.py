@@ -45,7 +45,7 @@ def bodies(given: GivenModel, values: Mapping[str, np.ndarray]) -> Iterator[Body
             where = f"the body of the {node.op_type} {node.name or node.output[0]}"
             try:
                 first = (_loop if node.op_type == "Loop" else _scan)(node, graph, values)
-            except (KeyError, IndexError, ValueError):  # a value is not known, or has not the form that is taken
+            except (KeyError, IndexError, ValueError):  # a value is not known, or does not have the right form
                 first = None
             yield _body(given, where, graph, values, first)
 
