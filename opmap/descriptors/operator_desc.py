@@ -358,7 +358,14 @@ class OperatorDesc:
         return self._computed(f"access {self.output_field}", self._access)
 
     def _access(self) -> AccessMap:
-        return access_map(self.output_statements, self.pseudocode_sizes, ignores_outside=self._ignores_outside)
+        sizes, types = self.pseudocode_sizes, self.pseudocode_types
+        return access_map(self.output_statements, sizes, types=types, ignores_outside=self._ignores_outside)
+
+    @property
+    def pseudocode_types(self) -> dict[str, DataType]:
+        """The tensors' data types by the pseudocode's names."""
+        fields = self.own_spec.pseudocode.tensors.items()
+        return {name: self.tensors[field].data_type for name, field in fields if field in self.tensors}
 
     @property
     def output_statements(self) -> tuple[Statement, ...]:
@@ -461,22 +468,24 @@ class OperatorDesc:
         """Returns one address per output element, in row-major order: that of the input element that is moved there.
 
         The address is None if the page documents no value. If elements of several tensors are moved, the addresses of
-        each tensor begin after the last address of the tensor before it in `access.sources`.
+        each tensor begin after the last address of the tensor before it in `access.sources`. A value that is computed comes from
+        the first of its elements.
         """
         elements, start = self.pseudocode_tensors(tensors), 0
         for name in self.access.sources:
             count = prod(self.access.sizes[name])
             elements[name] = range(start, start + count)
             start += count
-        return run(self.access, elements)
+        return run(self.access.of_first_sources, elements)
 
     def trace(self, at: Sequence[int], tensors: Mapping[str, Tensor]) -> Origin:
         """Returns where one output element comes from, in words; `at` has one coordinate per output dimension.
 
         Raises PseudocodeError if the output has no such element.
         """
-        elements = self.pseudocode_tensors(tensors)
-        return trace(self.output_statements, self.pseudocode_sizes, at, elements, ignores_outside=self._ignores_outside)
+        elements, types = self.pseudocode_tensors(tensors), self.pseudocode_types
+        ignores = self._ignores_outside
+        return trace(self.output_statements, self.pseudocode_sizes, at, elements, types=types, ignores_outside=ignores)
 
 
 def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:

@@ -20,6 +20,7 @@ from ..descriptors import TensorDesc
 from ..engines.directml.describing import to_memory
 from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
 from ..pseudocode.arithmetic import COMPARISONS
+from ..pseudocode.computed import values_of
 from ..tensors import DataType, Tensor
 
 Numbers = npt.NDArray[np.int64]
@@ -50,7 +51,7 @@ class Indices:
     data_type: DataType
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CaseArrays:
     """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
 
@@ -142,13 +143,13 @@ class CaseArrays:
     def with_indices(self, indices: Mapping[str, Indices]) -> CaseArrays:
         """Returns the same case with other indices."""
         changed = CaseArrays(self.case)
-        vars(changed)["indices"] = indices
+        changed.indices = dict(indices)
         return changed
 
     def with_data(self, data: Bits) -> CaseArrays:
         """Returns the same case with other elements of the tensor that `move` reads."""
         changed = CaseArrays(self.case)
-        vars(changed)["data"] = data
+        changed.data = data
         return changed
 
     @property
@@ -165,6 +166,7 @@ class CaseArrays:
                 output = np.broadcast_to(self._bits(source), output.shape).copy()
             else:
                 moved = self._bits(source).take(self.element_addresses(statement.source), mode="clip")
+                moved = self._values(statement, moved)
                 self._put(output, self.element_addresses(statement.target), moved, statement)
         return output
 
@@ -239,15 +241,28 @@ class CaseArrays:
         """
         move = self.move
         if self.address is move.source:
-            moved = self.data.take(addresses, mode="clip")
+            moved = self._values(move, self.data.take(addresses, mode="clip"))
             if self.writes_in_order:
                 return moved
             addresses = self.element_addresses(move.target)
         else:
-            moved = self.data.take(self.element_addresses(move.source), mode="clip")
+            moved = self._values(move, self.data.take(self.element_addresses(move.source), mode="clip"))
         output = self.before
         self._put(output, addresses, moved, move)
         return output
+
+    def _values(self, move: Move, elements: Bits) -> Bits:
+        """Returns what a move writes: the elements of its first source, or the values that are computed from them.
+
+        A value that no page documents is 0.
+        """
+        if move.value is None:
+            return elements
+        others = (self._bits(a.tensor).take(self.element_addresses(a), mode="clip") for a in move.others)
+        columns = [column.tolist() for column in (elements, *others)]
+        types = self.case.desc.access.types
+        values = values_of(move.value, columns, [types[a.tensor] for a in move.sources], self.data_type)
+        return np.array([value or 0 for value in values], f"<u{self.data_type.size}")
 
     def _bits(self, name: str) -> Bits:
         if name == ZERO:
@@ -276,6 +291,9 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "*": np.multiply,
     "/": _quotient,
     "%": np.fmod,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
     "abs": abs,
     "min": np.minimum,
     "max": np.maximum,

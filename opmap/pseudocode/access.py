@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
+from ..tensors import DataType
 from .compiling import Pieces, compile_address
-from .computed import Computed, Expression, IndexRead, LoopPosition, Sizes, reads_in
+from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, reads_in
 from .expansion import whole
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
 
@@ -164,12 +166,20 @@ class Address:
 class Move:
     """A statement that moves one element for each position of its loops, from `source` to `target`.
 
-    If there is a guard, elements are moved only where it is not 0.
+    If there is a guard, elements are moved only where it is not 0. If there is a `value`, it is written in place of the element:
+    it is computed from the elements of `source` and `others`.
     """
 
     target: Address
     source: Address
     guard: Computed | None = None
+    others: tuple[Address, ...] = ()
+    value: Expression | None = None
+
+    @property
+    def sources(self) -> tuple[Address, ...]:
+        """The elements that are read, other than indices and numbers in expressions."""
+        return (self.source, *self.others)
 
     @property
     def in_order(self) -> bool:
@@ -185,7 +195,7 @@ class Move:
 
     @cached_property
     def read_addresses(self) -> Pieces:
-        """The addresses that are read, compiled."""
+        """The addresses that are read of the first source, compiled."""
         return compile_address(self.source)
 
     @cached_property
@@ -206,12 +216,14 @@ class AccessMap:
 
     A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write. If
     `ignores_outside`, a write with an index out of range does nothing; else it leaves no element with a documented value.
+    `types` are the tensors' data types, for moves that compute values.
     """
 
     output: str
     sizes: Mapping[str, Sizes]
     statements: tuple[Copy | Move, ...]
     ignores_outside: bool = False
+    types: Mapping[str, DataType] = field(default_factory=dict)
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -221,8 +233,16 @@ class AccessMap:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """The tensors whose elements are moved to the output, in the order of their first use."""
-        names = (s.source if isinstance(s, Copy) else s.source.tensor for s in self.statements)
-        return tuple(dict.fromkeys(names))
+        names = ([s.source] if isinstance(s, Copy) else [a.tensor for a in s.sources] for s in self.statements)
+        return tuple(dict.fromkeys(chain.from_iterable(names)))
+
+    @property
+    def of_first_sources(self) -> AccessMap:
+        """The access map that moves the element of the first source where this one computes a value."""
+        statements = (
+            s if isinstance(s, Copy) else dataclasses.replace(s, others=(), value=None) for s in self.statements
+        )
+        return dataclasses.replace(self, statements=tuple(statements))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -232,7 +252,7 @@ class AccessMap:
         holds index tuples. If one index is the position in several dimensions, the smallest size counts.
         """
         bounds: dict[str, dict[int, int]] = {}
-        for term in (term for move in self.moves for side in (move.target, move.source) for term in side.terms):
+        for term in (term for move in self.moves for side in (move.target, *move.sources) for term in side.terms):
             if term.read:
                 smallest = bounds.setdefault(term.read.tensor, {})
                 smallest[term.read.offset] = min(term.size, smallest.get(term.read.offset, term.size))
@@ -241,7 +261,7 @@ class AccessMap:
     @cached_property
     def value_reads(self) -> tuple[str, ...]:
         """The tensors whose elements are used as numbers in guards and expressions, in the order of their first use."""
-        terms = (term for move in self.moves for side in (move.target, move.source) for term in side.terms)
+        terms = (term for move in self.moves for side in (move.target, *move.sources) for term in side.terms)
         expressions = (*(term.computed for term in terms), *(move.guard for move in self.moves))
         return tuple(dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e)))
 
@@ -255,9 +275,13 @@ def is_unsaid(index: int, size: int) -> bool:
 
 
 def access_map(
-    statements: Sequence[Statement], sizes: Mapping[str, Sizes], *, ignores_outside: bool = False
+    statements: Sequence[Statement],
+    sizes: Mapping[str, Sizes],
+    *,
+    types: Mapping[str, DataType] | None = None,
+    ignores_outside: bool = False,
 ) -> AccessMap:
-    """Returns the access map of expanded statements for tensors of these sizes (by the pseudocode's names).
+    """Returns the access map of expanded statements for tensors of these sizes and types (by the pseudocode's names).
 
     Raises PseudocodeError if a statement does not fit the sizes.
     """
@@ -266,7 +290,7 @@ def access_map(
         raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
     sizes = {**sizes, ZERO: ()}
     parts = (_copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes).move() for s in statements)
-    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside)
+    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside, types or {})
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
@@ -300,8 +324,22 @@ class _Loops:
 
     def move(self) -> Move:
         """Returns the line as numbers. Raises PseudocodeError if it does not fit the sizes of its tensors."""
-        guard = None if self.line.guard is None else Computed("and", (1, self._expression(self.line.guard)))
-        return Move(self._address(self.line.target), self._address(self.line.source), guard)
+        line = self.line
+        guard = None if line.guard is None else Computed("and", (1, self._expression(line.guard)))
+        if not line.sources:
+            raise PseudocodeError(f"{line}: the value is computed from no element")
+        source, *others = map(self._address, line.sources)
+        value = None if isinstance(line.source, Reference) else self._value(line.source)
+        return Move(self._address(line.target), source, guard, tuple(others), value)
+
+    def _value(self, node: Subscript) -> Expression:
+        """Returns the expression that computes a value from the elements that the line reads."""
+        match node:
+            case Reference():
+                return Operand(self.line.sources.index(node))
+            case Operation(operator, operands):
+                return Computed(operator, tuple(self._value(cast(Subscript, o)) for o in operands))
+        return self._expression(node)
 
     def _expression(self, node: Subscript) -> Expression:
         """Returns an expression as numbers, loops and reads."""

@@ -40,6 +40,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "*": operator.mul,
     "/": quotient,
     "%": remainder,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
     "abs": abs,
     "min": min,
     "max": max,
@@ -49,6 +52,17 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
 }
 """Operator -> its function of numbers."""
+
+BIT_OPERATORS: dict[str, Callable[[int], Callable[..., int | None]]] = {
+    "&": lambda width: operator.and_,
+    "|": lambda width: operator.or_,
+    "^": lambda width: operator.xor,
+    "~": lambda width: lambda a: a ^ (1 << width) - 1,
+    "<<": lambda width: lambda a, by: (a << by) & (1 << width) - 1 if by < width else None,
+    ">>": lambda width: lambda a, by: a >> by if by < width else None,
+    "count": lambda width: int.bit_count,
+}
+"""Operator -> from the number of bits of an element to its function of bit patterns; None has no documented value."""
 
 
 LARGEST = 1 << 128

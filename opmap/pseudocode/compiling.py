@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .arithmetic import quotient, remainder
-from .computed import Expression, IndexRead, LoopPosition, interval, linear
+from .computed import Computed, Expression, IndexRead, LoopPosition, interval, linear
 
 if TYPE_CHECKING:
     from .access import Address
@@ -116,6 +116,7 @@ class _Writer:
         if isinstance(node, IndexRead):
             names.append(self._variable(node))
             return f"x{names[-1]}"
+        assert isinstance(node, Computed), "an operand stands only in the value of a move"
         texts = [self._text(operand, names) for operand in node.operands]
         match node.operator:
             case "/" | "%":

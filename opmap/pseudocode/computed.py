@@ -1,11 +1,14 @@
-"""Numbers that a statement computes for each position of its loops: coordinates and guards, in the access map."""
+"""What a statement computes for each position of its loops: coordinates, guards, and values that are no single element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
 
-from .arithmetic import COMPARISONS, quotient
+from ..errors import PseudocodeError
+from ..tensors import DataType, from_bits
+from .arithmetic import BIT_OPERATORS, COMPARISONS, OPERATORS, quotient
 
 Sizes = tuple[int, ...]
 
@@ -52,8 +55,74 @@ class LoopPosition(NamedTuple):
     loop: int
 
 
-Expression = int | LoopPosition | IndexRead | Computed
-"""A number that a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
+class Operand(NamedTuple):
+    """An element that the value of a move is computed from: of `Move.sources`, the one with this number."""
+
+    number: int
+
+
+Expression = int | LoopPosition | IndexRead | Operand | Computed
+"""What a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
+
+Elements = Sequence[int | None]
+"""Bit patterns, or numbers; None for an element without a documented value."""
+
+
+def values_of(
+    value: Expression, elements: Sequence[Elements], types: Sequence[DataType], output: DataType
+) -> list[Any]:
+    """Returns the bit patterns that a move writes: its value, computed from the elements of each source.
+
+    `types` are the data types of the sources. A value that the output's type does not hold has no documented result.
+    """
+    patterns = not isinstance(value, Computed) or value.operator in BIT_OPERATORS
+    column = _column(value, elements, types, patterns=patterns)
+    return list(column) if patterns else [bits_of(output, number) for number in column]
+
+
+def bits_of(data_type: DataType, number: int | None) -> int | None:
+    """Returns the bit pattern of a number of an integer type; None if the type does not hold it."""
+    low, high = data_type.limits
+    return int(number) & (1 << data_type.size * 8) - 1 if number is not None and low <= number <= high else None
+
+
+def _column(node: Expression, elements: Sequence[Elements], types: Sequence[DataType], *, patterns: bool) -> Any:
+    """Returns the values of a node: as bit patterns or as numbers."""
+    if isinstance(node, Operand):
+        column = elements[node.number]
+        return column if patterns else numbers_of(types[node.number], column)
+    if not isinstance(node, Computed):
+        return repeat(node)
+    is_of_bits = node.operator in BIT_OPERATORS
+    columns = [_column(operand, elements, types, patterns=is_of_bits) for operand in node.operands]
+    function = element_operator(node.operator, types[0].size * 8)
+    if node.operator in "/%" or any(None in column for column in columns if not isinstance(column, repeat)):
+        function = _partial(function)
+    return list(map(function, *columns))
+
+
+def element_operator(sign: str, width: int) -> Callable[..., Any]:
+    """Returns the function of an operator on elements of `width` bits."""
+    return BIT_OPERATORS[sign](width) if sign in BIT_OPERATORS else OPERATORS[sign]
+
+
+def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
+    """Returns the numbers that bit patterns stand for."""
+    if None not in column:
+        return from_bits(data_type, column)  # type: ignore[arg-type]  # none is None
+    return [None if bits is None else from_bits(data_type, [bits])[0] for bits in column]
+
+
+def _partial(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function with None for operands that have no documented value, or no result, as a division by 0 has none."""
+
+    def partial(*operands: Any) -> Any:
+        try:
+            return None if None in operands else function(*operands)
+        except PseudocodeError:
+            return None
+
+    return partial
 
 
 def reads_in(expression: Computed) -> Iterator[IndexRead]:
@@ -67,7 +136,7 @@ def linear(node: Expression) -> tuple[int, dict[int, int]] | None:
         return node, {}
     if isinstance(node, LoopPosition):
         return 0, {node.loop: 1}
-    if isinstance(node, IndexRead):
+    if not isinstance(node, Computed):
         return None
     first, second = linear(node.operands[0]), linear(node.operands[-1])
     if first is None or second is None:
@@ -93,7 +162,7 @@ def interval(node: Expression, loops: Sequence[int]) -> tuple[int, int] | None:
         return node, node
     if isinstance(node, LoopPosition):
         return 0, loops[node.loop] - 1
-    if isinstance(node, IndexRead):
+    if not isinstance(node, Computed):
         return None
     if node.operator in ("and", "or", "xor", "not", *COMPARISONS):
         return 0, 1

@@ -37,6 +37,7 @@ from .tree import (
     Subscript,
     lines_in,
     walk,
+    written,
 )
 
 COORDINATES = "abcdefghijklmnop"
@@ -69,7 +70,10 @@ def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str
     `environment` holds the values of its fields, as formulas use them. If lines end in `// if axis == 1`, the copies come
     first, and then the line that applies. Raises PseudocodeError if no line applies.
     """
-    scope, steps = _Scope(expansion, environment, _output(lines)), 0
+    output = written(lines)
+    if not output:
+        raise PseudocodeError("the pseudocode does not end with a line that writes a tensor")
+    scope, steps = _Scope(expansion, environment, output), 0
     if any(line.condition for line in lines_in(lines)) or any(isinstance(node, Continuation) for node in lines):
         line, steps = _select(lines, environment)
         lines = (*(node for node in lines if not isinstance(node, (Line, Continuation))), line)
@@ -79,19 +83,6 @@ def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str
     if not statements:
         raise PseudocodeError("no line of the pseudocode applies to this descriptor")
     return statements
-
-
-def _output(nodes: Sequence[Node]) -> str:
-    """Returns the tensor that a text writes. Every other name on the left side is defined by the text."""
-    last = next((node for node in reversed(nodes) if not isinstance(node, (Continuation, Definition))), None)
-    match last:
-        case Copy(target):
-            return target
-        case Line(target):
-            return target.tensor
-        case Each(_, body) | Branch(_, body) | Dimensions(body=body):
-            return _output(body)
-    raise PseudocodeError("the pseudocode does not end with a line that writes a tensor")
 
 
 _Value = Any
@@ -114,9 +105,6 @@ class _Scope:
                     self.names[target] = self.value(Constant(0) if source == ZERO else Coordinate(source))
                 case Copy():
                     yield node
-                case Line(Reference(name, (index,)), source) if name != self.output:
-                    value = source if source.coordinates else Coordinate(source.tensor)
-                    self.define(Definition(name, None if index == Rest() else index, "=", value))
                 case Line():
                     yield from self.line(node)
                 case Definition():
@@ -176,7 +164,10 @@ class _Scope:
         if guard != Constant(0):
             whole = line.target.coordinates == (Rest(),) and line.target.tensor not in self.expansion.rest
             target = line.target if whole else self.one(line.target)
-            yield Line(target, self.one(line.source), guard=None if isinstance(guard, Constant) else guard)
+            source = self.one(line.source) if isinstance(line.source, Reference) else self.value(line.source)
+            if isinstance(source, tuple):
+                raise PseudocodeError(f"{line.source} is a list, and an element has one value")
+            yield Line(target, source, guard=None if isinstance(guard, Constant) else guard)
 
     def value(self, node: Subscript) -> _Value:
         """Returns an expression with all names replaced, and computed as far as it is a number."""
@@ -328,6 +319,8 @@ def advance(line: Line) -> Line:
     """
     counted = line.counted
     indexed = line.target if counted is line.source else line.source
+    if not isinstance(indexed, Reference):
+        raise PseudocodeError(f"{line} has no next line")
     coordinates = indexed.coordinates
     at = next((i for i, c in enumerate(coordinates) if isinstance(c, Reference)), len(coordinates))
     if at + 1 >= len(coordinates):

@@ -1,7 +1,7 @@
 """Runs an access map. `naive` gives the same results slowly, one element at a time.
 
 Each move is compiled once per descriptor, into functions that give the addresses for all loop positions: in pieces, so that
-a large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted.
+a large output needs little memory beside its own elements. An element that is moved is a bit pattern and never interpreted.
 
 `gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
 
@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from math import prod
 
-from .access import AccessMap, Move, is_unsaid
-from .compiling import Tensors
+from .access import AccessMap, Address, Move, is_unsaid
+from .compiling import LONGEST, Tensors, compile_address
+from .computed import values_of
 from .tree import ZERO, Copy
 
 
@@ -35,10 +36,10 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
         elif statement.in_order and not access.ignores_outside:
-            output = _joined(_read(statement, tensors), tensors[statement.source.tensor])
+            output = _joined(_read(access, statement, tensors), _prototype(access, statement, tensors))
         else:
             before = [None] * count if output is None else output
-            output = _write(statement, tensors, before, ignores_outside=access.ignores_outside)
+            output = _write(access, statement, tensors, before)
     return [None] * count if output is None else output
 
 
@@ -51,11 +52,11 @@ def gives(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     statement, *later_statements = access.statements
     if later_statements or not isinstance(statement, Move) or not statement.in_order or access.ignores_outside:
         return False
-    values = tensors[statement.source.tensor]
+    values = _prototype(access, statement, tensors)
     if not isinstance(values, array) or values.typecode != output.format:
         return False
     at = 0
-    for piece in _read(statement, tensors):
+    for piece in _read(access, statement, tensors):
         if isinstance(piece, list):
             if None in piece:
                 return False
@@ -66,10 +67,28 @@ def gives(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     return at == len(output)
 
 
-def _read(move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
-    """Gives the elements that a move reads in pieces: contiguous ones as a slice, others as a list, None if undefined."""
-    values = tensors[move.source.tensor]
-    for piece in move.read_addresses(tensors):
+def _prototype(access: AccessMap, move: Move, tensors: Tensors) -> Sequence[int]:
+    """Returns a sequence of the kind that holds the elements which a move writes: an array, or a list."""
+    return array(access.types[access.output].bits_code) if move.value else tensors[move.source.tensor]
+
+
+def _read(access: AccessMap, move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
+    """Gives what a move writes in pieces: the elements that it reads, or the values that it computes from them."""
+    if move.value is None:
+        yield from _moved(move.source, move.read_addresses(tensors), tensors)
+        return
+    types = [access.types[source.tensor] for source in move.sources]
+    columns = [
+        chain.from_iterable(_moved(source, compile_address(source)(tensors), tensors)) for source in move.sources
+    ]
+    while (elements := [list(islice(column, LONGEST)) for column in columns])[0]:
+        yield values_of(move.value, elements, types, access.types[access.output])
+
+
+def _moved(source: Address, pieces: Iterator[Sequence[int]], tensors: Tensors) -> Iterator[Sequence[int | None]]:
+    """Gives the elements at addresses in pieces: contiguous ones as a slice, others as a list, None if undefined."""
+    values = tensors[source.tensor]
+    for piece in pieces:
         if isinstance(piece, range) and piece[0] >= 0:
             yield values[piece.start : piece.stop if piece.stop >= 0 else None : piece.step]
         else:
@@ -107,15 +126,14 @@ def _undocumented(move: Move, tensors: Tensors) -> Iterator[int]:
                     yield from range(place, place + term.size * term.stride, term.stride)
 
 
-def _write(
-    move: Move, tensors: Tensors, before: Sequence[int | None], *, ignores_outside: bool
-) -> Sequence[int | None]:
+def _write(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
     """Returns the output after a move whose target addresses are not simply in row-major order, or that has a guard."""
-    values = tensors[move.source.tensor]
+    ignores_outside, like = access.ignores_outside, _prototype(access, move, tensors)
+    values = [*chain.from_iterable(_read(access, move, tensors))] if move.value else tensors[move.source.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
     places: Iterator[int] = chain.from_iterable(move.written_addresses(tensors))
-    addresses: Iterator[int] = chain.from_iterable(move.read_addresses(tensors))
+    addresses = iter(range(len(values))) if move.value else chain.from_iterable(move.read_addresses(tensors))
     if move.guard is not None:
         holds = list(chain.from_iterable(move.guard_values(tensors)))
         places, addresses = compress(places, holds), compress(addresses, holds)
@@ -130,7 +148,7 @@ def _write(
         output[place] = None
     if None in output:
         return output
-    like = before if isinstance(before, array) else values
+    like = before if isinstance(before, array) else like
     if not isinstance(like, array):
         return output
     elements = like[:0]

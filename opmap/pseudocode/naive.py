@@ -7,15 +7,18 @@ access map and no compiled code. `opmap explain` prints its results, and tests c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 from ..errors import PseudocodeError
+from ..tensors import DataType
 from .access import is_unsaid
-from .arithmetic import OPERATORS
+from .arithmetic import BIT_OPERATORS, OPERATORS
+from .computed import bits_of, element_operator, numbers_of
 from .expansion import full_rank
-from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
+from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show, walk
 
 Position = tuple[int, ...]
 Tensors = Mapping[str, Sequence[int]]
@@ -27,12 +30,14 @@ class Origin:
 
     `text` is the statement that writes it, with one coordinate per dimension of each tensor and the value of every index:
     `output[1, 0] = input[1, indices[0, 0] = 2]`.
-    `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value.
+    `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value, and if
+    the value is computed: then `value` is its bit pattern.
     """
 
     text: str
     tensor: str | None = None
     address: int | None = None
+    value: int | None = None
 
 
 def evaluate(
@@ -50,6 +55,7 @@ def trace(
     at: Sequence[int],
     tensors: Tensors,
     *,
+    types: Mapping[str, DataType] | None = None,
     ignores_outside: bool = False,
 ) -> Origin:
     """Returns where one output element comes from.
@@ -72,16 +78,21 @@ def trace(
             continue
         if isinstance(statement, Copy):
             statement = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
-        written = _written(full_rank(statement, sizes), sizes, at, tensors, ignores_outside)
+        written = _written(full_rank(statement, sizes), sizes, at, tensors, types or {}, ignores_outside)
         if isinstance(written, Origin):
             origin, refused = written, ""
         elif written:
             refused += f"; {written}"
-    return Origin(origin.text + refused, origin.tensor, origin.address)
+    return replace(origin, text=origin.text + refused)
 
 
 def _written(
-    line: Line, sizes: Mapping[str, Position], at: Position, tensors: Tensors, ignores_outside: bool
+    line: Line,
+    sizes: Mapping[str, Position],
+    at: Position,
+    tensors: Tensors,
+    types: Mapping[str, DataType],
+    ignores_outside: bool,
 ) -> Origin | str | None:
     """Returns where the element `at` comes from if the line writes it.
 
@@ -94,6 +105,13 @@ def _written(
         target_text, target = _resolve(line.target, coordinates, sizes, tensors)
         if line.guard is not None and not _compute(line.guard, coordinates, sizes, tensors)[1]:
             refused = f"{guard}does not hold" if target == at else refused
+            continue
+        if not isinstance(line.source, Reference):
+            shown, value = _value(line.source, coordinates, sizes, tensors, types)
+            if not _gives_bits(line.source):
+                value = bits_of(types[line.target.tensor], value)
+            if target == at:
+                writers.append(Origin(f"{guard}{target_text} = {shown}", value=value))
             continue
         source_text, source = _resolve(line.source, coordinates, sizes, tensors)
         text = f"{guard}{target_text} = {source_text}"
@@ -111,6 +129,42 @@ def _written(
     if len(writers) > 1:
         return Origin(f"{writers[0].text} and {writers[1].text}: two writes to one element have no documented order")
     return writers[0] if writers else refused if line.target.names_positions else None
+
+
+def _gives_bits(node: Subscript) -> bool:
+    return isinstance(node, Operation) and node.operator in BIT_OPERATORS
+
+
+def _value(
+    node: Subscript,
+    coordinates: Mapping[str, int],
+    sizes: Mapping[str, Position],
+    tensors: Tensors,
+    types: Mapping[str, DataType],
+    patterns: bool = False,
+) -> tuple[Subscript, Any]:
+    """Returns an expression with the elements that it is computed from, and its value; None without a documented one.
+
+    With `patterns`, an element is its bit pattern, in place of its number.
+    """
+    match node:
+        case Reference(tensor):
+            word, place = _resolve(node, coordinates, sizes, tensors)
+            bits = None if place is None else tensors[tensor][_address(place, sizes[tensor])]
+            value = bits if patterns else numbers_of(types[tensor], [bits])[0]
+            shown = f"0x{value:0{types[tensor].size * 2}X}" if patterns and value is not None else value
+            return Coordinate(f"({word} = {shown})"), value
+        case Operation(operator, operands):
+            parts = [
+                _value(cast(Subscript, o), coordinates, sizes, tensors, types, _gives_bits(node)) for o in operands
+            ]
+            width = next(types[read.tensor].size for read in walk(node) if isinstance(read, Reference)) * 8
+            values = [value for _, value in parts]
+            with suppress(PseudocodeError):  # a division by 0
+                result = None if None in values else element_operator(operator, width)(*values)
+                return Operation(operator, tuple(part for part, _ in parts)), result
+            return Operation(operator, tuple(part for part, _ in parts)), None
+    return _compute(node, coordinates, sizes, tensors)
 
 
 def _is_unsaid(

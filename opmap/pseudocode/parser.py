@@ -42,6 +42,7 @@ from .tree import (
     Subscript,
     Sum,
     show,
+    with_definitions,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _build() -> type[Build]:
         def lines(self, *entries: tuple[int, tuple[Node, ...]] | Continuation) -> tuple[Node, ...]:
             flat = [(0, entry) if isinstance(entry, Continuation) else entry for entry in entries]
             waiting = deque((column, node) for column, part in flat for node in _tuple(part))
-            return _nested(waiting, -1)
+            return with_definitions(_nested(waiting, -1))
 
         @v_args(inline=True, meta=True)
         def set(
@@ -219,7 +220,7 @@ def _build() -> type[Build]:
             return [(condition, value), *(other if isinstance(other, list) else [(None, other)])]
 
         def binary(self, left: Operand, operator: Token, right: Operand) -> Operation:
-            return Operation("xor" if operator == "^" else str(operator), (left, right))
+            return Operation(str(operator), (left, right))
 
         def negation(self, operand: Subscript) -> Operation:
             return Operation("not", (operand,))
@@ -232,10 +233,10 @@ def _build() -> type[Build]:
             return Operation("given", (Coordinate(str(name)),))
 
         def signed(self, sign: Token, operand: Operand) -> Operand:
-            return operand if sign == "+" else Operation("-", (operand,))
+            return operand if sign == "+" else Operation(str(sign), (operand,))
 
         def call(self, name: Token, *operands: Operand) -> Operation:
-            if len(operands) != {"abs": 1, "min": 2, "max": 2, "sum": 1}.get(str(name)):
+            if len(operands) != {"abs": 1, "min": 2, "max": 2, "sum": 1, "count": 1}.get(str(name)):
                 raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
             return Operation(str(name), operands)
 
@@ -360,11 +361,10 @@ def _set(
     target: Reference | Coordinate, operator: str, value: Subscript, condition: tuple[str, int] | None
 ) -> Line | Copy | Definition:
     """Returns `target = value` as what its form says; `expand` knows which of them define names."""
-    moves = operator == "=" and (isinstance(value, (Reference, Coordinate)) or value == Constant(0))
-    if moves and condition is None and isinstance(target, Coordinate) and not isinstance(value, Reference):
-        return Copy(target.name, str(value))
-    if moves:
+    if operator == "=" and (condition or isinstance(target, Reference) or isinstance(value, Reference)):
         return _line(target, value, condition, None)
+    if operator == "=" and isinstance(target, Coordinate) and (isinstance(value, Coordinate) or value == Constant(0)):
+        return Copy(target.name, str(value))
     index = target.coordinates if isinstance(target, Reference) else (None,)
     if condition or len(index) != 1:
         raise PseudocodeError(f"{value} is no element of a tensor")
@@ -374,13 +374,10 @@ def _set(
 def _line(
     target: Reference | Coordinate, source: Subscript, condition: tuple[str, int] | None, guard: Subscript | None
 ) -> Line:
-    if not isinstance(source, (Reference, Coordinate)) and source != Constant(0):
-        raise PseudocodeError(f"{source} is no element of a tensor")
+    if isinstance(source, Coordinate) or source == Constant(0):
+        source = Reference(str(source), ())
     return Line(
-        target if isinstance(target, Reference) else Reference(target.name, (Rest(),)),
-        source if isinstance(source, Reference) else Reference(str(source), ()),
-        condition,
-        guard,
+        target if isinstance(target, Reference) else Reference(target.name, (Rest(),)), source, condition, guard
     )
 
 

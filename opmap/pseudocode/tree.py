@@ -6,8 +6,8 @@ constraints), and worked examples. `parser.py` makes the nodes. `str()` of a lin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from textwrap import indent
 from typing import cast
 
@@ -79,23 +79,33 @@ class Operation:
             return f"{self.operands[0]} not null"
         if len(self.operands) == 1:
             operand = _within(self.operands[0], _HIGHEST)
-            return f"not {operand}" if self.operator == "not" else f"-{operand}"
+            return f"{self.operator}{' ' if self.operator == 'not' else ''}{operand}"
         level = _LEVELS[self.operator]
         return f"{_within(self.operands[0], level)} {self.operator} {_within(self.operands[1], level + 1)}"
 
 
-_CALLS = ("abs", "min", "max", "sum")
-_HIGHEST = 6
-_LEVELS = {"or": 1, "xor": 1, "and": 2, "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
-_LEVELS |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3)
-"""How strongly an operator with two operands binds."""
+_CALLS = ("abs", "min", "max", "sum", "count")
+_ORDER = (
+    ("or", "xor"),
+    ("and",),
+    ("==", "!=", "<", "<=", ">", ">="),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+_LEVELS = {operator: level for level, operators in enumerate(_ORDER, 1) for operator in operators}
+"""How strongly an operator with two operands binds, as in Python."""
+_HIGHEST = len(_ORDER) + 1
 
 
 def _within(node: Operand, level: int) -> str:
     """Returns an operand's text, in brackets if it binds less than `level`."""
-    binds = 4 if isinstance(node, Sum) else _HIGHEST
+    binds = _LEVELS["+"] if isinstance(node, Sum) else _HIGHEST
     if isinstance(node, Operation) and node.operator not in _CALLS:
-        unary = _HIGHEST if node.operator == "-" else _LEVELS["=="]
+        unary = _LEVELS["=="] if node.operator == "not" else _HIGHEST
         binds = unary if len(node.operands) == 1 else _LEVELS[node.operator]
     return f"({node})" if binds < level else str(node)
 
@@ -125,19 +135,39 @@ def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscr
     return change(node)
 
 
+def _elements(node: Operand) -> Iterator[Reference]:
+    """Gives the references of an expression, without those between the brackets of another one."""
+    if isinstance(node, Reference):
+        yield node
+    elif isinstance(node, Operation):
+        for operand in node.operands:
+            yield from _elements(operand)
+
+
 @dataclass(frozen=True)
 class Line:
     """`target = source`, or `if (guard) target = source`.
 
+    The source is one element that is moved, or an expression that computes a value from elements: `a[x] & b[x]`.
     `condition` is (name, value) if the line ends in `// if name == value`, else None: it chooses among the lines. The
     guard chooses among the positions of one line. `output = values[0]` has the target `output[...]`. A source without
     coordinates is a tensor without dimensions, `Value`.
     """
 
     target: Reference
-    source: Reference
+    source: Subscript
     condition: tuple[str, int] | None = None
     guard: Subscript | None = None
+
+    @property
+    def sources(self) -> tuple[Reference, ...]:
+        """The elements that are moved or that the value is computed from, in the order of their first use."""
+        return tuple(dict.fromkeys(_elements(self.source)))
+
+    @property
+    def sides(self) -> tuple[Reference, ...]:
+        """The element that is written, and those that are read."""
+        return (self.target, *self.sources)
 
     @property
     def counted(self) -> Reference:
@@ -146,11 +176,11 @@ class Line:
         It is the target if that names its positions, else the source; or the first index that names all coordinates if
         the source does not.
         """
-        if self.target.names_positions:
+        if self.target.names_positions or not self.sources:
             return self.target
         names = {node for part in self.parts for node in walk(part) if isinstance(node, Coordinate)}
-        candidates = (self.source, *self.target.indices, *self.source.indices)
-        return next((r for r in candidates if r.names_positions and names <= set(r.coordinates)), self.source)
+        candidates = (*self.sources, *self.target.indices, *(index for s in self.sources for index in s.indices))
+        return next((r for r in candidates if r.names_positions and names <= set(r.coordinates)), self.sources[0])
 
     @property
     def parts(self) -> tuple[Subscript, ...]:
@@ -160,19 +190,20 @@ class Line:
     @property
     def value_reads(self) -> tuple[str, ...]:
         """The tensors whose values the line computes with, in the guard or in a coordinate."""
-        sides = (c for side in (self.target, self.source) for c in side.coordinates if isinstance(c, Operation))
+        sides = (c for side in self.sides for c in side.coordinates if isinstance(c, Operation))
         nodes = (node for part in (*sides, *self.parts[2:]) for node in walk(part))
         return tuple(node.tensor for node in nodes if isinstance(node, Reference))
 
     def rewritten(self, change: Callable[[Subscript], Subscript]) -> Line:
         """Returns the line with each node changed, as `rewrite` does it."""
         target, source, *guard = (rewrite(part, change) for part in self.parts)
-        return Line(cast(Reference, target), cast(Reference, source), self.condition, guard[0] if guard else None)
+        return Line(cast(Reference, target), source, self.condition, guard[0] if guard else None)
 
     def __str__(self) -> str:
         condition = f" // if {self.condition[0]} == {self.condition[1]}" if self.condition else ""
         guard = "" if self.guard is None else f"if ({self.guard}) "
-        return f"{guard}{self.target} = {self.source if self.source.coordinates else self.source.tensor}{condition}"
+        bare = isinstance(self.source, Reference) and not self.source.coordinates
+        return f"{guard}{self.target} = {str(self.source).removesuffix('[]') if bare else self.source}{condition}"
 
 
 @dataclass(frozen=True)
@@ -283,6 +314,39 @@ class Continuation:
 
 Node = Statement | Definition | Branch | Dimensions | Each | Continuation
 """One part of a pseudocode text. `expand` makes statements of the parts."""
+
+
+def with_definitions(nodes: tuple[Node, ...], output: str = "") -> tuple[Node, ...]:
+    """Returns the nodes with each `name[i] = value` that writes no output as the definition of an element of a list.
+
+    The output is the tensor that the last line writes.
+    """
+    output = output or written(nodes)
+
+    def changed(node: Node) -> Node:
+        match node:
+            case Line(Reference(name, (index,)), source, None, None) if name != output:
+                if isinstance(source, Reference) and not source.coordinates:
+                    source = Constant(0) if source.tensor == ZERO else Coordinate(source.tensor)
+                return Definition(name, None if index == Rest() else index, "=", source)
+            case Branch() | Dimensions():
+                return replace(node, body=with_definitions(node.body, output))
+        return node
+
+    return tuple(map(changed, nodes))
+
+
+def written(nodes: Sequence[Node]) -> str:
+    """Returns the tensor that a text writes. Every other name on the left side is defined by the text."""
+    last = next((node for node in reversed(nodes) if not isinstance(node, (Continuation, Definition))), None)
+    match last:
+        case Copy(target):
+            return target
+        case Line(target):
+            return target.tensor
+        case Each(_, body) | Branch(_, body) | Dimensions(body=body):
+            return written(body)
+    return ""
 
 
 def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
@@ -439,7 +503,7 @@ FormulaStatement = Assignment | Comparison | Membership
 
 
 def _inner(node: Expression) -> str:
-    return _within(node, 5)
+    return _within(node, _LEVELS["*"])
 
 
 # --- examples ------------------------------------------------------------------------------------------------------

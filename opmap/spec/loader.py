@@ -267,7 +267,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
         So lengths and conditions count as indices.
         """
-        sides = (side for line in lines_in(self.lines) for side in (line.target, line.source))
+        sides = (side for line in lines_in(self.lines) for side in line.sides)
         names = {*(index.tensor for side in sides for index in side.indices), *value_reads_in(self.lines)}
         fields = (field for name, field in self.pseudocode.tensors.items() if name in names)
         return tuple(dict.fromkeys(field for field in fields if field in self.field_names("input")))

@@ -77,10 +77,10 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
         origin = desc.trace(at, case.tensors)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
-    value: object = "undefined"
+    bits = origin.value
     if origin.tensor is not None and origin.address is not None:
         bits = {**desc.pseudocode_tensors(case.tensors), ZERO: [0]}[origin.tensor][origin.address]
-        value = value if bits is None else plain(from_bits(desc.output.data_type, [bits])[0])
+    value = "undefined" if bits is None else plain(from_bits(desc.output.data_type, [bits])[0])
     name = output if len(outputs) > 1 else "element "
     return [f"{name}[{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
 

@@ -1,0 +1,218 @@
+"""Lines that compute a value from elements: the compiled form, the naive form and NumPy give the same bits."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outside import bit_and
+
+from opmap import Session, SessionOptions, register_operator, unregister_operator
+from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cli import main
+from opmap.errors import PseudocodeError
+from opmap.faults import FAULTS
+from opmap.faults.case_arrays import CaseArrays
+from opmap.faults.fault import FaultProvider
+from opmap.operators import OPERATORS
+from opmap.pseudocode import access_map, naive, parse_lines, run
+from opmap.pseudocode.interpreter import gives
+from opmap.tensors import DataType, Tensor
+
+INTEGERS = [t for t in DataType if t.number and t.kind != "float"]
+UNSIGNED = [t for t in INTEGERS if t.kind == "unsigned"]
+ALL = [t for t in DataType if t.number]
+
+
+def dtype(data_type):
+    """Returns NumPy's type of a data type."""
+    return np.dtype(data_type.name.lower())
+
+
+def shifted(function):
+    """Returns a function of arrays that shifts; a shift by the width or more has no documented value."""
+
+    def shift(a, b):
+        width = a.dtype.itemsize * 8
+        with np.errstate(all="ignore"):
+            return np.where(b < width, function(a, np.minimum(b, width - 1)), 0), b < width
+
+    return shift
+
+
+def exact(function):
+    """Returns a function of arrays of integers; a result that their type does not hold has no documented value."""
+
+    def computed(*arrays):
+        numbers = [[int(n) for n in a.reshape(-1)] for a in arrays]
+        values = [function(*ns) for ns in zip(*numbers, strict=True)]
+        limits = np.iinfo(arrays[0].dtype)
+        holds = [v is not None and limits.min <= v <= limits.max for v in values]
+        return np.array([v if ok else 0 for v, ok in zip(values, holds, strict=True)], arrays[0].dtype), np.array(holds)
+
+    return computed
+
+
+def always(function):
+    """Returns a function of arrays whose result is always documented."""
+    return lambda *arrays: (result := function(*arrays), np.ones(result.shape, bool))
+
+
+ROWS = {  # text -> the data types of the inputs, the output's data type if it is another one, NumPy's function
+    "output[x] = a[x] & b[x]": (ALL, None, always(np.bitwise_and)),
+    "output[x] = a[x] | b[x]": (ALL, None, always(np.bitwise_or)),
+    "output[x] = a[x] ^ b[x]": (ALL, None, always(np.bitwise_xor)),
+    "output[x] = ~a[x]": (ALL, None, always(np.invert)),
+    "output[x] = a[x] << b[x]": (UNSIGNED, None, shifted(np.left_shift)),
+    "output[x] = a[x] >> b[x]": (UNSIGNED, None, shifted(np.right_shift)),
+    "output[x] = ~(a[x] & b[x]) ^ a[x]": (INTEGERS, None, always(lambda a, b: ~(a & b) ^ a)),
+    "output[x] = count(a[x])": (UNSIGNED, DataType.UINT8, always(np.bitwise_count)),
+    "output[x] = a[x] < b[x]": (ALL, DataType.UINT8, always(np.less)),
+    "output[x] = a[x] == b[x]": (ALL, DataType.UINT8, always(np.equal)),
+    "output[x] = a[x] != 0 and b[x] != 0": (INTEGERS, DataType.UINT8, always(np.logical_and)),
+    "output[x] = a[x] + b[x]": (INTEGERS, None, exact(lambda a, b: a + b)),
+    "output[x] = -a[x]": (INTEGERS, None, exact(lambda a: -a)),
+    "output[x] = abs(a[x])": (INTEGERS, None, exact(abs)),
+    "output[x] = a[x] / b[x]": (
+        INTEGERS,
+        None,
+        exact(lambda a, b: int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else None),
+    ),
+    "output[x] = a[x] * 2 + 1": (INTEGERS, None, exact(lambda a: a * 2 + 1)),
+    "output[x] = min(a[x], b[x])": (INTEGERS, None, always(np.minimum)),
+}
+
+
+def drawn(data_type, seed, count=60):
+    """Returns bit patterns: random ones, and small numbers, so that some shifts and sums have documented values."""
+    source = np.random.default_rng(seed)
+    bits = source.integers(0, (1 << data_type.size * 8) - 1, count, dtype=np.uint64, endpoint=True)
+    bits[::3] = source.integers(0, 2 * data_type.size * 8, len(bits[::3]))
+    return bits.astype(f"<u{data_type.size}")
+
+
+CASES = [(text, data_type) for text, (types, *_) in ROWS.items() for data_type in types]
+
+
+class TestValues:
+    """Each row with each of its data types."""
+
+    @pytest.mark.parametrize(("text", "data_type"), CASES, ids=[f"{t}-{d.name}" for t, d in CASES])
+    def test_agree_with_numpy(self, text, data_type):
+        """The compiled form, the naive form and NumPy give the same bits, and the same elements have no documented value."""
+        _, output, function = ROWS[text]
+        names = [name for name in "ab" if f"{name}[" in text]
+        arrays = {name: drawn(data_type, seed) for seed, name in enumerate(names)}
+        on_bits = any(sign in text for sign in ("&", "|", "^", "~", "<<", ">>", "count"))
+        values = list(arrays.values()) if on_bits else [a.view(dtype(data_type)) for a in arrays.values()]
+        with np.errstate(all="ignore"):
+            wanted, documented = function(*values)
+        output = output or data_type
+        patterns = wanted.astype(dtype(output)).view(f"<u{output.size}") if not on_bits else wanted
+        expected = [int(v) if known else None for v, known in zip(patterns, documented, strict=True)]
+        sizes = {**dict.fromkeys(names, (60,)), "output": (60,)}
+        tensors = {name: Tensor(data_type, (60,), _array(data_type, a)).bits for name, a in arrays.items()}
+        types = {**dict.fromkeys(names, data_type), "output": output}
+        lines = parse_lines(text)
+        access = access_map(lines, sizes, types=types)
+        assert expected == list(run(access, tensors))
+        origins = [naive.trace(lines, sizes, (at,), tensors, types=types) for at in range(60)]
+        assert expected == [origin.value for origin in origins]
+        assert gives(access, tensors, memoryview(_array(output, patterns))) == (None not in expected)
+
+    def test_undefined_elements(self):
+        """A value that is computed from an element without a documented value has none."""
+        lines = parse_lines("output[x] = a[i[x]] & b[x]")
+        types = dict.fromkeys(("a", "b", "output"), DataType.UINT8) | {"i": DataType.INT32}
+        sizes = {"a": (3,), "b": (4,), "i": (4,), "output": (4,)}
+        tensors = {"a": _array(DataType.UINT8, [1, 2, 3]), "b": _array(DataType.UINT8, [255] * 4), "i": [0, -1, 3, 2]}
+        access = access_map(lines, sizes, types=types)
+        assert [1, 3, None, 3] == list(run(access, tensors))
+        assert [1, 3, None, 3] == [naive.trace(lines, sizes, (x,), tensors, types=types).value for x in range(4)]
+        assert {"i": (3,)} == access.index_bounds
+
+    def test_a_guard(self):
+        """Where the guard does not hold, the element stays."""
+        lines = parse_lines("output = a\nif (x % 2 == 0) output[x] = a[x] ^ b[x]")
+        types, sizes = dict.fromkeys(("a", "b", "output"), DataType.UINT8), dict.fromkeys(("a", "b", "output"), (4,))
+        tensors = {"a": _array(DataType.UINT8, [1, 2, 3, 4]), "b": _array(DataType.UINT8, [255, 255, 1, 1])}
+        assert [254, 2, 2, 4] == list(run(access_map(lines, sizes, types=types), tensors))
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("output[x] = 1 + 1", "computed from no element"),
+            ("output[x] = a[x] & unknown", "unknown has no value"),
+            ("output[x] = a[y] & b[x]", "not a coordinate"),
+        ],
+    )
+    def test_refused(self, text, problem):
+        """What has no value is refused with its line."""
+        sizes = dict.fromkeys(("a", "b", "output"), (4,))
+        with pytest.raises(PseudocodeError, match=problem):
+            access_map(parse_lines(text), sizes)
+
+    def test_precedence(self):
+        """The operators bind as in Python, and a printed line is read as the same line."""
+        order = ["or", "and", "==", "|", "^", "&", "<<", "+", "*"]
+        for weak, strong in pairwise(order):
+            text = f"output[x] = a[x] {weak} b[x] {strong} c[x]"
+            (line,) = parse_lines(text)
+            assert weak == line.source.operator
+            assert text == str(line)
+            bracketed = f"output[x] = (a[x] {weak} b[x]) {strong} c[x]"
+            assert bracketed == str(parse_lines(bracketed)[0])
+
+
+def _array(data_type, values):
+    return Tensor.from_bytes(data_type, (len(values),), np.asarray(values, f"<u{data_type.size}").tobytes()).bits
+
+
+@pytest.fixture
+def operator():
+    """BIT_AND, registered without covering arrays."""
+    register_operator(bit_and.OPERATOR, spec=Path(bit_and.__file__).with_suffix(".toml"))
+    yield OPERATORS["ELEMENT_WISE_BIT_AND"]
+    unregister_operator("ELEMENT_WISE_BIT_AND")
+
+
+class TestOperator:
+    """An operator that computes its values: its example, the CPU EP, faults of addresses, and where an element comes from."""
+
+    def test_example(self, operator):
+        """The interpreter gives the output of the example."""
+        desc, tensors = example_descriptor(operator.descriptor.spec(), "1")
+        output = tensors.pop("OutputTensor")
+        assert list(output.bits) == list(desc.interpret(tensors))
+        traced = desc.trace((1, 0), tensors)
+        assert "output[1, 0] = (a[1, 0] = 0x2A) & (b[1, 0] = 0x0F)" == traced.text
+        assert 10 == traced.value
+
+    def test_explained(self, operator, capsys):
+        """`explain` names the elements and the value."""
+        assert 0 == main(["explain", "element_wise_bit_and/example.1", "--at", "1,0"])
+        assert "output[1, 0] = (a[1, 0] = 0x2A) & (b[1, 0] = 0x0F) = 10" in capsys.readouterr().out
+
+    def test_on_the_cpu_ep(self, operator):
+        """ONNX Runtime's CPU EP, the second opinion, gives the same bits for every integer type."""
+        own = [
+            c
+            for c in catalogue("standard", globs=["element_wise_bit_and/*"])
+            if c.desc.output.data_type.kind != "float"
+        ]
+        assert {t.name for t in INTEGERS} == {c.desc.output.data_type.name for c in own}
+        with Session(SessionOptions(provider="cpu", tier="standard"), cases=own) as session:
+            session.judge_all()
+        assert {"pass"} == {record.verdict for record in session.results.records}
+
+    def test_faults_of_addresses(self, operator):
+        """A fault in the address of the first input changes the values."""
+        changed = set()
+        for case in catalogue("standard", globs=["element_wise_bit_and/*"]):
+            arrays = CaseArrays(case)
+            assert case.expected is not None
+            assert list(case.expected) == arrays.right.tolist()
+            for name in {"strides-column-major", "address-off-by-one", "output-zero"} - changed:
+                (output,) = FaultProvider(FAULTS[name]).run_arrays(arrays)
+                changed |= {name} if output.tobytes() != arrays.right.tobytes() else set()
+        assert {"strides-column-major", "address-off-by-one", "output-zero"} == changed
