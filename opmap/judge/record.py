@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -18,8 +18,6 @@ from ..vocabulary import CONTRACT, PROBE, Fate, JudgedBy, Stage, Verdict
 from .tally import ran
 
 SCHEMA = "opmap-results/1"
-
-T = TypeVar("T")
 
 GOOD = frozenset(verdict for verdict in Verdict if verdict.good)
 """The verdicts that leave a run green."""
@@ -230,6 +228,10 @@ FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record
 """The facts about a provider that a record has under their own names."""
 
 
+_SHARED = ("operator", "variant", "message", "provider", "placement", "road", "substitutions", "descriptor", *FACTS)
+"""The parts that many good records have in common."""
+
+
 def shortened(record: Record) -> Record:
     """Returns a good record without its outputs and `lowered_as`; any other as it is. Takes few hundred bytes.
 
@@ -237,41 +239,20 @@ def shortened(record: Record) -> Record:
     """
     if not record.good:
         return record
-    placement, road, substitutions = record.placement, record.road, record.substitutions
-    return msgspec.structs.replace(
-        record,
-        operator=_shared_text(record.operator),
-        variant=_shared_text(record.variant),
-        message=_shared_text(record.message),
-        expected=None,
-        actual=None,
-        outputs=None,
-        provider=_shared_text(record.provider),
-        placement=placement and _shared(repr(placement), placement),
-        road=road and _shared(repr(road), road),
-        substitutions=substitutions and _shared(tuple(substitutions), substitutions),
-        lowered_as=None,
-        descriptor=_shared_text(record.descriptor),
-        **{name: _shared_text(getattr(record, name)) for name in FACTS},
-    )
+    shared = {name: _shared(getattr(record, name)) for name in _SHARED}
+    return msgspec.structs.replace(record, expected=None, actual=None, outputs=None, lowered_as=None, **shared)
 
 
-_ONE: dict[object, Any] = {}
-"""A part of records -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
+_ONE: dict[bytes, Any] = {}
+"""The JSON of a part of records -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
 
 MOST_SHARED = 4096
 
 
-def _shared_text(text: T) -> T:
-    return _shared(text, text)
-
-
-def _shared(key: object, part: T) -> T:
-    """Returns the part with this key that was seen first; the part itself if there are too many."""
-    if key is None or (len(_ONE) >= MOST_SHARED and key not in _ONE):
-        return part
-    first: T = _ONE.setdefault(key, part)
-    return first
+def _shared(part: Any) -> Any:
+    """Returns the equal part that was seen first; the part itself if there are too many."""
+    key = msgspec.json.encode(part)
+    return _ONE.setdefault(key, part) if len(_ONE) < MOST_SHARED else _ONE.get(key, part)
 
 
 def split(records: Iterable[Record]) -> tuple[list[Record], list[Record], list[Record]]:

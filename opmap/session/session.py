@@ -27,9 +27,6 @@ from ..engines.providers import (
 )
 from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
-from ..evidence.bundle import Bundle
-from ..evidence.results_folder import check_folder, factory, identity
-from ..evidence.sums import ids_digest
 from ..files import read_bytes
 from ..judge.decide import not_run, refusal, settle
 from ..judge.items import Item
@@ -42,9 +39,10 @@ from ..mapping.dxdispatch import Dispatch
 from ..vocabulary import Tier, Verdict, tiers_in
 from .options import SessionOptions
 
-if TYPE_CHECKING:  # loaded only if a run has known failures
+if TYPE_CHECKING:  # loaded only if a run has a bundle or known failures
     from ..diagnosis.known_causes import KnownCauses
     from ..diagnosis.relations import Earlier
+    from ..evidence.bundle import Bundle
     from ..evidence.documents import DiagnosisDocument
     from ..known.known_failures import ActiveFailures, KnownFailure
 
@@ -180,6 +178,8 @@ class Session:
         self.selection  # noqa: B018  # reads files of ids
         options = self.options
         if folder := options.report or options.resume:
+            from ..evidence.results_folder import check_folder
+
             check_folder(folder, resume=bool(options.resume))
         self.open()
 
@@ -334,6 +334,8 @@ class Session:
         options = self.options
         folder = options.report or options.resume
         if folder:
+            from ..evidence.bundle import Bundle
+
             ids = {item.id for item in self.items}
             whole = self.results.whole
             self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume), whole=whole)
@@ -341,6 +343,9 @@ class Session:
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
+        from ..evidence.results_folder import factory, identity
+        from ..evidence.sums import ids_digest
+
         selected = {"opmap": metadata.version("opmap"), **self.options.selected}
         return {
             "ids": ids_digest(selected, (item.id for item in self.items)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 
 import msgspec
@@ -62,6 +63,15 @@ def judge_model(
         )
         labels.add(label)
         yield [replace(case, id=prefix + label) for case in cases], msgspec.structs.replace(record, case=prefix + label)
+
+
+class _View(Enum):
+    """Which run shows the values of a node: the model's own, or a further one. The value is what the record says of it."""
+
+    OWN = ""
+    INSIDE = "output: {} is not an output of the model; a second run has it as one"
+    FOLDED = "optimizer: ConstantFolding is off in a second run"
+    APART = "judged apart: in a model with the taken branch in place of its If"
 
 
 @dataclass(frozen=True)
@@ -126,79 +136,55 @@ class _ModelJudge:
             yield self._whole(own.error)
             yield from (((), self._not_run(entry, "the model did not run")) for entry in entries)
             return
-        seen, exact = seen_values(self.resolved.given), self.resolved.exact
-        given = {name for entry in entries for name in entry.node.proto.input} - self._computed_names
-        outside: list[NodeCase] = []
-        inside: list[NodeCase] = []
-        apart: list[NodeCase] = []
-        folded: list[NodeCase] = []
-        fates: dict[str, Fate | None] = {}
-        judged: dict[str, Judged] = {}
+        fates = {entry.node.outputs[0]: self._fate(entry, own) for entry in entries}
+        groups: dict[_View, list[NodeCase]] = {view: [] for view in _View}
         for entry in entries:
-            inputs, outputs = ({*names} - {""} for names in (entry.node.proto.input, entry.node.outputs))
-            fates[entry.node.outputs[0]] = fate = self._fate(entry, own)
-            if not (outputs <= seen and inputs <= seen | exact):
-                apart.append(entry)
-            elif fate is Fate.FOLDED:
-                folded.append(entry)
-            elif outputs <= own.outputs.keys() and inputs <= given:
-                outside.append(entry)
-            else:
-                inside.append(entry)
-        for group, model, setup, text in (
-            (outside, None, _USUAL, ""),
-            (inside, self.as_run, _USUAL, "output: {} is not an output of the model; a second run has it as one"),
-            (
-                folded,
-                self.as_run,
-                Setup(disabled_optimizers=UNFOLDED),
-                "optimizer: ConstantFolding is off in a second run",
-            ),
-            (apart, self.named, _USUAL, "judged apart: in a model with the taken branch in place of its If"),
-        ):
-            judged.update(self._of_group(group, own, model, setup, text, fates))
+            groups[self._view(entry, own, fates)].append(entry)
+        judged: dict[str, Judged] = {}
+        for view, group in groups.items():
+            judged.update(self._of_group(group, view, own, fates))
         yield from (judged[entry.node.outputs[0]] for entry in entries)
         if self.changed:
             names = ", ".join(dict.fromkeys(self.changed))
             message = f"the answer changes when inner values are outputs: {names}"
             yield self._record_of_all(verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
 
+    def _view(self, entry: NodeCase, own: _ModelRun, fates: Mapping[str, Fate | None]) -> _View:
+        """Returns which run shows the values of a node."""
+        inputs, outputs = ({*names} - {""} for names in (entry.node.proto.input, entry.node.outputs))
+        seen = seen_values(self.resolved.given)
+        if not (outputs <= seen and inputs <= seen | self.resolved.exact):
+            return _View.APART
+        if fates[entry.node.outputs[0]] is Fate.FOLDED:
+            return _View.FOLDED
+        return _View.OWN if outputs <= own.outputs.keys() and inputs.isdisjoint(self._computed_names) else _View.INSIDE
+
     def _of_group(
-        self,
-        entries: Sequence[NodeCase],
-        own: _ModelRun,
-        model: GivenModel | None,
-        setup: Setup,
-        text: str,
-        fates: Mapping[str, Fate | None],
-        least: bool = False,
+        self, entries: Sequence[NodeCase], view: _View, own: _ModelRun, fates: Mapping[str, Fate | None]
     ) -> Iterator[tuple[str, Judged]]:
         """Judges nodes whose values one more run shows; several runs if these are many bytes. Gives each node's first output too."""
-        for part, names in self._parts(entries, model, least):
-            run = own if model is None else self._run(model, names, setup)
-            if run.error:
-                # The model itself ran. One session may not bear all the outputs, or not without ConstantFolding.
-                single = len(part) > 1 and not isinstance(run.error, WorkerLost)
-                if single or setup is not _USUAL or not least:
-                    least = not single and setup is _USUAL
-                    for group in [[entry] for entry in part] if single else [part]:
-                        yield from self._of_group(group, own, model, setup if single else _USUAL, text, fates, least)
-                else:
-                    for entry in part:
-                        yield entry.node.outputs[0], self._alone(entry, run.error, fates[entry.node.outputs[0]])
+        model = self.named if view is _View.APART else self.as_run
+        setup = Setup(disabled_optimizers=UNFOLDED) if view is _View.FOLDED else _USUAL
+        for part, names in self._parts(entries, model):
+            run = own if view is _View.OWN else self._run(model, names, setup)
+            if run.error and len(part) > 1 and not isinstance(run.error, WorkerLost):
+                for entry in part:  # the model itself ran: one session may not bear all the outputs
+                    yield from self._of_group([entry], view, own, fates)
                 continue
-            if model is self.as_run and setup is _USUAL:
+            if model is self.as_run and setup is _USUAL and run is not own and not run.error:
                 self.changed += [
                     name for name in own.outputs if not self._like(name, own.outputs[name], run.outputs[name])
                 ]
             for entry in part:
+                first = entry.node.outputs[0]
+                if run.error:
+                    yield first, self._alone(entry, run.error, fates[first])
+                    continue
                 hidden = [name for name in entry.node.outputs if name not in own.outputs]
-                texts = [text.format(", ".join(hidden or entry.node.outputs[:1]))] if text else []
+                texts = [view.value.format(", ".join(hidden or [first]))] if view.value else []
                 texts += [f"judged apart: in a model of {self.where}"] if self.where else []
-                fate = fates[entry.node.outputs[0]]
-                fate = self._fate(entry, run) if model is self.named is not self.as_run else fate
-                record = self._of_node(entry, run, fate, texts)
-                yield entry.node.outputs[0], record
+                apart = view is _View.APART and self.named is not self.as_run
+                yield first, self._of_node(entry, run, self._fate(entry, run) if apart else fates[first], texts)
 
     def _alone(self, entry: NodeCase, error: ProviderError, fate: Fate | None) -> Judged:
         """Judges a node in a model of its own, because no session of the model shows its values."""
@@ -213,20 +199,15 @@ class _ModelJudge:
         texts = [f"judged apart: in a model of this node alone, because {reason}"]
         return self._of_node(entry, run, fate, texts)
 
-    def _parts(
-        self, entries: Sequence[NodeCase], model: GivenModel | None, least: bool
-    ) -> Iterator[tuple[list[NodeCase], list[str]]]:
-        """Gives nodes, and the values of theirs that become outputs, within a limit of bytes.
-
-        With `least`, inputs that have the same bits on every provider do not become outputs.
-        """
-        seen, computed = seen_values(replace(model or self.as_run, own=None)), self.resolved.computed
+    def _parts(self, entries: Sequence[NodeCase], model: GivenModel) -> Iterator[tuple[list[NodeCase], list[str]]]:
+        """Gives nodes, and the values of theirs that become outputs, within a limit of bytes."""
+        seen, computed = seen_values(replace(model, own=None)), self.resolved.computed
         part: list[NodeCase] = []
         names: dict[str, int] = {}
         for entry in entries:
-            inputs = set(entry.node.proto.input) - (self.resolved.exact & computed.keys() if least else set())
             own = {
-                name: computed[name].nbytes if name in computed else 0 for name in seen & {*inputs, *entry.node.outputs}
+                name: computed[name].nbytes if name in computed else 0
+                for name in seen & {*entry.node.proto.input, *entry.node.outputs}
             }
             if part and sum((names | own).values()) > MAX_EXPOSED_BYTES:
                 yield part, sorted(names)
@@ -319,15 +300,9 @@ class _ModelJudge:
             return (), Record.on(self.provider, entry.node.label, entry.node.operator, message=message, **fields)
 
 
-_RANDOM = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-    "Dropout",
-}
+_RANDOM = frozenset(
+    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"]
+)
 
 
 def places(placement: Placement, name: str, op_type: str) -> list[str]:

@@ -135,20 +135,22 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
     unused: list[GivenNode] = []
     parts: list[tuple[str, ResolvedModel]] = []
     for body in bodies(given, values) if depth < MAX_NESTING else ():
-        if body.model and body.data and (body.taken or _runs(body.model, body.data, cpu)):
-            where = (
-                f"the first iteration of {body.where}" if body.taken else f"{body.where}, which this data does not take"
-            )
-            parts.append((where, _resolved(body.model, body.data, cpu, feature_level, depth + 1)))
+        part = body.model and body.data and _resolved(body.model, body.data, cpu, feature_level, depth + 1)
+        if part and body.taken:
+            parts.append((f"the first iteration of {body.where}", part))
+        elif part and _runs(part, cpu):
+            parts.append((f"{body.where}, which this data does not take", part))
         else:
             unused += left_out(replace(given, left_out=[(body.graph, body.where)]))
     return ResolvedModel(given, data, cases, computed, lost, unused, parts)
 
 
-def _runs(given: GivenModel, data: DataSet, cpu: CpuValues) -> bool:
-    """Returns whether the CPU EP runs a model. A branch that is not taken need not bear the values that it is given."""
+def _runs(branch: ResolvedModel, cpu: CpuValues) -> bool:
+    """Returns whether the CPU EP runs a branch. One that is not taken need not bear the values that it is given."""
+    if branch.computed:  # it ran already
+        return True
     try:
-        cpu.run(given, data.inputs, ())
+        cpu.run(branch.given.as_run, branch.data.inputs, ())
     except ProviderError:
         return False
     return True

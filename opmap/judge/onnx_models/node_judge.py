@@ -45,13 +45,8 @@ class NodeJudge:
     """Judges the nodes of one model with one set of test data."""
 
     def __init__(self, judge: Judge, resolved: ResolvedModel, cpu: CpuValues):
-        self.judge, self.provider, self.resolved, self.given, self.cpu = (
-            judge,
-            judge.provider,
-            resolved,
-            resolved.given,
-            cpu,
-        )
+        self.judge, self.provider, self.cpu = judge, judge.provider, cpu
+        self.resolved, self.given = resolved, resolved.given
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:

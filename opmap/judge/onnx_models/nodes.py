@@ -51,6 +51,8 @@ _COPYING = frozenset(
         "SequenceAt",
     ]
 )
+"""Operators that copy elements, or compute sizes and truth values."""
+
 _ARITHMETIC = frozenset({"Abs", "Add", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Sub", "Sum"})
 """Operators that are exact for whole numbers."""
 
