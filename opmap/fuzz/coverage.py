@@ -8,6 +8,7 @@ from ..engines.performer import Performer
 from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Examine, Open, Result
 from .graphs import Graph, all_nodes
+from .judging import Wrapping
 from .plan import Binding, Opening, Overlapping, Plan, Running
 from .state import CAPTURE
 
@@ -18,12 +19,11 @@ Nodes = tuple[tuple[str, str], ...]
 """The operator and the provider of each node."""
 
 
-class Watched(Performer):
+class Watched(Wrapping):
     """Performs steps, and asks each session where its nodes are. `placements` are the answers since they were last taken."""
 
     def __init__(self, performer: Performer) -> None:
-        super().__init__()
-        self._performer = performer
+        super().__init__(performer)
         self.placements: dict[str, Nodes] = {}
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -34,14 +34,6 @@ class Watched(Performer):
         if placement := self._performer.perform(Examine(session=step.session), limit).placement:
             self.placements[step.session] = placement.nodes
         return result
-
-    def renew(self) -> None:
-        """Passes it on."""
-        self._performer.renew()
-
-    def close(self) -> None:
-        """Passes it on, if the performer has it."""
-        getattr(self._performer, "close", lambda: None)()
 
 
 def count(table: Table, plan: Plan, placements: Mapping[str, Nodes]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from ..engines.expectations import ExpectedStep
+from ..engines.sessions import FUSION_OFF
 from ..engines.steps import DEVICE, HOST, Method, Setup
 from ..operators.random_source import RandomSource, items, pick
 from ..tensors import DataType
@@ -14,6 +15,7 @@ from .draw_graph import chance, draw_alone, draw_graph, draw_other_sizes, mostly
 from .graphs import Graph
 from .pieces import Piece
 from .plan import (
+    SETTINGS,
     AnyAction,
     Binding,
     Dropping,
@@ -36,11 +38,6 @@ from .state import CAPTURE, State, planned
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
 
-_CONFIG = {
-    "fusion-off": ("ep.dml.disable_graph_fusion", "1"),
-    "arena-off": ("ep.dml.disable_memory_arena", "1"),
-}
-
 
 def draw_plan(source: RandomSource, switches: Collection[str]) -> Plan:
     """Returns a plan that is allowed. `switches` says what it may have; see `switches.py`."""
@@ -55,7 +52,7 @@ def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: 
     switches = (frozenset[str](), frozenset({"fusion-off"}), frozenset({"symbolic"}), frozenset({"shapeless"}))[
         number % 4
     ]
-    setup = Setup(config=dict([_CONFIG["fusion-off"]]) if "fusion-off" in switches else {}, cpu_nodes=True)
+    setup = Setup(config={FUSION_OFF: "1"} if "fusion-off" in switches else {}, cpu_nodes=True)
     runs = tuple(Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
     for _ in range(8):
         try:
@@ -156,7 +153,7 @@ class PlanDrawing:
     def _setup(self) -> tuple[Setup, bool]:
         """Returns a setup, and whether its runs are replayed."""
         random, on = self.random, self.on
-        config = {key: value for name, (key, value) in _CONFIG.items() if mostly(random, 3, name in on)}
+        config = {key: "1" for key, name in SETTINGS.items() if mostly(random, 3, name in on)}
         replay = mostly(random, 3, "replay" in on)
         if mostly(random, 3, "runtime-fusion" in on) or replay:
             config[CAPTURE] = "1"

@@ -15,6 +15,7 @@ from ..tensors import DataType
 from .graphs import MOVES, Graph, all_nodes, infer
 from .pieces import pieces
 from .plan import (
+    SETTINGS,
     Binding,
     Clearing,
     Dropping,
@@ -44,11 +45,6 @@ _PIECE = "piece:"
 
 _SIMPLEST = "identity"
 """What a shrunk plan has if any operator shows the failure, an Identity or a Concat of one input: no find needs it."""
-
-_SETUP = {
-    "ep.dml.disable_graph_fusion": "fusion-off",
-    "ep.dml.disable_memory_arena": "arena-off",
-}
 
 
 def features(plan: Plan) -> Features:
@@ -181,7 +177,7 @@ def _of_setup(action: Opening) -> set[str]:
         "own-queue": setup.devices,
         "profile": setup.profile,
     }
-    return _those(conditions) | {_SETUP[key] for key in setup.config if key in _SETUP}
+    return _those(conditions) | {SETTINGS[key] for key in setup.config if key in SETTINGS}
 
 
 def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:

@@ -31,6 +31,7 @@ from ..mapping.serialized_graph import (
     read_graph,
 )
 from ..tensors import DataType, Tensor
+from .judging import nearly_equal
 from .plan import Plan
 from .state import planned
 
@@ -110,8 +111,7 @@ def maker_of(
     is_right = perform_steps([expected], _Giving(given)) is None
     if is_right and perform_steps([expected], _Giving(got)) is not None:
         return "DirectML"
-    same = all(np.allclose(given[name], array, rtol=0.02, equal_nan=True) for name, array in got.items())
-    return "the DirectML EP" if same and not is_right else ""
+    return "the DirectML EP" if nearly_equal(given, got) and not is_right else ""
 
 
 def _values(

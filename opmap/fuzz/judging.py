@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
@@ -120,22 +120,34 @@ def repetitions(plan: Plan) -> Iterator[tuple[str, list[AnyStep], list[AnyStep],
     yield "with each repetition of the runs", steps, runs, RUNS
 
 
-class InSetup(Performer):
+class Wrapping(Performer):
+    """Performs steps on another performer. A subclass does more in `perform`."""
+
+    def __init__(self, performer: Performer) -> None:
+        super().__init__()
+        self._performer = performer
+
+    def renew(self) -> None:
+        """Passes it on."""
+        self._performer.renew()
+
+    def close(self) -> None:
+        """Passes it on, if the performer has it."""
+        getattr(self._performer, "close", lambda: None)()
+
+
+class InSetup(Wrapping):
     """Performs steps with other setups: `changed` gives the setup in place of each one that a session has."""
 
     def __init__(self, performer: Performer, changed: Callable[[Setup], Setup]) -> None:
-        super().__init__()
-        self._performer, self._changed = performer, changed
+        super().__init__(performer)
+        self._changed = changed
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step."""
         if isinstance(step, Open):
             step = msgspec.structs.replace(step, setup=self._changed(step.setup))
         return self._performer.perform(step, limit)
-
-    def renew(self) -> None:
-        """Passes it on."""
-        self._performer.renew()
 
 
 def of_control(setup: Setup) -> Setup:
@@ -171,12 +183,17 @@ def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str
         return f"{way} (the other way gives the expected values)"
     if other.kind not in ("values", "type"):  # an error is no answer
         return ""
-    same = (own.kind, own.at, own.got.keys()) == (other.kind, other.at, other.got.keys()) and all(
-        array.shape == other.got[name].shape
-        and np.allclose(array.astype(np.float64), other.got[name].astype(np.float64), rtol=0.02, equal_nan=True)
-        for name, array in own.got.items()
-    )
+    same = (own.kind, own.at) == (other.kind, other.at) and nearly_equal(own.got, other.got)
     return "the expected values (both ways give the same)" if same else "all three differ"
+
+
+def nearly_equal(outputs: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> bool:
+    """Returns whether two answers are one but for rounding: the same names and sizes, and nearly the same elements."""
+    return outputs.keys() == others.keys() and all(
+        array.shape == others[name].shape
+        and np.allclose(array.astype(np.float64), others[name].astype(np.float64), rtol=0.02, equal_nan=True)
+        for name, array in outputs.items()
+    )
 
 
 def failure_of(difference: Difference) -> Failure:

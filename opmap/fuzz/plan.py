@@ -11,9 +11,14 @@ from typing import Literal
 
 import msgspec
 
+from ..cases.variants.run_modes import ARENA_OFF
+from ..engines.sessions import FUSION_OFF
 from ..engines.steps import Method, Setup
 from .graphs import Graph
 from .reference import Sizes
+
+SETTINGS = {FUSION_OFF: "fusion-off", ARENA_OFF: "arena-off"}
+"""An entry of a session's configuration that is 1 -> the switch, and the feature, with this meaning."""
 
 Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 """What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""

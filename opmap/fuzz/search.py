@@ -353,14 +353,11 @@ class Search:
         odd = odd_one(plan, self._performer, self.limit) if asked else ""
         made_by = maker(plan, self._performer, self.limit) if asked else ""
         shrunk = msgspec.structs.replace(
-            find,
-            plan=plan,
-            failure=shown,
-            text=shown.text,
-            needs=_sorted(needed(plan)),
+            self._find(find.number, plan, shown),
+            id=find.id,
+            seconds=find.seconds,
             stable=last is not None,
             unshrunk=budgets[-1].spent,
-            oracle="three answers" if any(graph.computes for graph in plan.graphs) else "pseudocode",
             odd=odd,
             made_by=made_by,
         )
@@ -374,56 +371,37 @@ class Search:
             self._add(shrunk, features(find.plan))
 
     def _add(self, find: Find, original: Features = ()) -> None:
-        """Adds a find, unless the plan that failed first, with the features `original`, shrank to an earlier find."""
-        progress, name = self.progress, find.id
+        """Adds a find. Of several that are one, the smallest stays.
+
+        An earlier find stays too if the plan that failed first, with the features `original`, shrank to it. Then it needs only what
+        that plan has.
+        """
+        progress = self.progress
         self._remove(find)
-        for other in progress.finds:
-            if not other.failure.same(find.failure):
-                continue
-            is_alike = _are_alike(other, find)
-            if is_alike and other.unshrunk and not find.unshrunk:  # the same in fewer steps
-                progress.duplicates += 1
-                name = other.id
-                continue
-            if is_alike or covers(other.features, find.features) or other.features == find.features:
-                progress.duplicates += 1
-                self._generalize(other, find.features if is_alike else original)
+        others = [other for other in progress.finds if other.failure.same(find.failure)]
+        kept = next((other for other in others if _is_shown_by(other, find)), None)
+        if kept:
+            progress.duplicates += 1
+            seen = find.features if _are_alike(kept, find) else original
+            needs = _sorted(tuple(session_needs & frozenset().union(*seen) for session_needs in kept.features))
+            if not seen or needs == kept.needs or not all(needs):
                 return
-            if covers(find.features, other.features):  # the other find needs less than it seemed
-                progress.duplicates += 1
-                name = other.id
-        find = msgspec.structs.replace(find, id=name)
-        self._remove(find)
-        self._remove_covered(find)
-        progress.finds.append(find)
+            find = msgspec.structs.replace(kept, needs=needs)
+        gone = [
+            other
+            for other in others
+            if other is not kept and (covers(find.features, other.features) or _are_alike(find, other))
+        ]
+        progress.duplicates += len(gone)
+        if gone and not kept:
+            find = msgspec.structs.replace(find, id=gone[-1].id)
+        left = [find if other is kept else other for other in progress.finds if other not in gone]
+        progress.finds[:] = left if kept else [*left, find]
         self.found(find)
 
     def _remove(self, find: Find) -> None:
         """Removes the find with the id of this one, if there is one."""
         self.progress.finds[:] = [other for other in self.progress.finds if other.id != find.id]
-
-    def _remove_covered(self, find: Find) -> None:
-        """Removes the other finds of the same failure that are this one: they need all that it needs, or are alike."""
-        covered = [
-            other
-            for other in self.progress.finds
-            if other.id != find.id
-            and other.failure.same(find.failure)
-            and (covers(find.features, other.features) or _are_alike(find, other))
-        ]
-        for other in covered:
-            self._remove(other)
-        self.progress.duplicates += len(covered)
-
-    def _generalize(self, find: Find, original: Features) -> None:
-        """Removes needs of a find that another plan, which shrank to the same failure, does not have."""
-        seen = frozenset().union(*original)
-        needs = _sorted(tuple(session_needs & seen for session_needs in find.features))
-        if original and needs != find.needs and all(needs):
-            changed = msgspec.structs.replace(find, needs=needs)
-            self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
-            self._remove_covered(changed)
-            self.found(changed)
 
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
         """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""
@@ -506,6 +484,13 @@ def _are_alike(one: Find, other: Find) -> bool:
         or (one.odd == other.odd and same_steps(one.plan, other.plan))
         or (one.kind != "silent" and (one.unshrunk or other.unshrunk) and shared(one.features, other.features))
     )
+
+
+def _is_shown_by(find: Find, new: Find) -> bool:
+    """Returns whether a new find with the same failure shows an earlier one, and nothing that is smaller."""
+    if _are_alike(find, new):
+        return new.unshrunk or not find.unshrunk
+    return covers(find.features, new.features) or find.features == new.features
 
 
 def _allowed(reduction: Reduction[Plan]) -> Reduction[Plan]:

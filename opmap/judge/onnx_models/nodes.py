@@ -120,9 +120,8 @@ def _problem(node: onnx.NodeProto) -> str | None:
     tensors, _ = _inputs(node)
     inputs = len(spec.tensor_fields("input", len(tensors)))
     outputs = len(spec.tensor_fields("output", len(node.output)))
-    known = (a for a in node.attribute if _is_number(a) or _is_default(node.op_type, a) or _expressed(operator, a))
-    taken = {a.name for a in known if not a.ref_attr_name}
-    wrong = [a.name for a in node.attribute if a.name not in taken]
+    known = {a.name for a in node.attribute if _value(operator, a) is not None or _is_default(node.op_type, a)}
+    wrong = [a.name for a in node.attribute if a.name not in known or a.ref_attr_name]
     if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
         wanted = f"{inputs} to {inputs + len(further)}" if further else str(inputs)
         plural = "" if outputs == 1 else "s"
@@ -140,13 +139,16 @@ def _inputs(node: onnx.NodeProto) -> tuple[list[str], dict[str, str]]:
     return tensors, {names[i]: name for i, name in enumerate(node.input) if i in names and name}
 
 
-def _is_number(attribute: onnx.AttributeProto) -> bool:
-    """Returns whether an attribute is a number; or a list of them, as older opsets have it in place of a constant input."""
-    return attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
+def _value(operator: Operator, attribute: onnx.AttributeProto) -> Any:
+    """Returns the value of an attribute as the operator takes it; None if it takes no such attribute.
 
-
-def _expressed(operator: Operator, attribute: onnx.AttributeProto) -> str | Tensor | None:
-    """Returns the word, or the tensor of one element, of an attribute that the operator expresses. A float is such a tensor."""
+    It is a number; a list of numbers, as older opsets have it in place of a constant input; a word; or a tensor of one element, as
+    which a float is taken.
+    """
+    if attribute.type == attribute.INT:
+        return attribute.i
+    if attribute.type == attribute.INTS:
+        return tuple(attribute.ints)
     if attribute.type == attribute.FLOAT and attribute.name in operator.tensor_attributes:
         return Tensor.from_values(DataType.FLOAT32, (), [attribute.f])
     if attribute.type == attribute.TENSOR and attribute.name in operator.tensor_attributes:
@@ -166,15 +168,12 @@ def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
 
 
 def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
-    operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
+    operator = OPERATORS[OPERATOR_NODES[node.op_type]]
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
-    attributes: dict[str, Any] = {
-        a.name: a.i if a.type == a.INT else tuple(a.ints) for a in node.attribute if _is_number(a)
-    }
-    operator_of_node = OPERATORS[OPERATOR_NODES[node.op_type]]
-    attributes |= {a.name: value for a in node.attribute if (value := _expressed(operator_of_node, a))}
+    attributes = {a.name: value for a in node.attribute if (value := _value(operator, a)) is not None}
     tensors, constants = _inputs(node)
-    return GivenNode(label, operator, node.op_type, node, tensors, list(node.output), attributes, reason, constants)
+    name, outputs = f"DML_OPERATOR_{operator.name}", list(node.output)
+    return GivenNode(label, name, node.op_type, node, tensors, outputs, attributes, reason, constants)
 
 
 # --- descriptors ---

@@ -121,7 +121,7 @@ def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
     targets: list[str] = []
     others = 0
     for path in paths:
-        if not os.path.isdir(path) or _is_model_folder(Path(path)):
+        if not os.path.isdir(path) or _model_in(Path(path)):
             targets.append(path)
             continue
         root, found = os.path.realpath(path), len(targets)
@@ -135,7 +135,7 @@ def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
             below: list[Path] = []
             for entry in map(folder.joinpath, _entries(folder)):
                 inside = not entry.is_symlink() or os.path.realpath(entry).startswith(root + os.sep)
-                if inside and (_is_model_folder(entry) if entry.is_dir() else entry.suffix.lower() == ".onnx"):
+                if inside and (_model_in(entry) if entry.is_dir() else entry.suffix.lower() == ".onnx"):
                     targets.append(str(entry))
                 elif inside and entry.is_dir() and not entry.is_symlink():
                     below.append(entry)
@@ -149,10 +149,14 @@ def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
     return targets, others
 
 
-def _is_model_folder(folder: Path) -> bool:
-    """Returns whether a folder is that of one model."""
-    model_names = [name for name in _entries(folder) if name.lower().endswith(".onnx")]
-    return MODEL in model_names or len(model_names) == 1
+def _model_names(folder: Path) -> list[str]:
+    return [name for name in _entries(folder) if name.lower().endswith(".onnx")]
+
+
+def _model_in(folder: Path) -> str | None:
+    """Returns the name of the file of a folder that is that of one model; None if it holds none, or several."""
+    model_names = _model_names(folder)
+    return MODEL if MODEL in model_names else model_names[0] if len(model_names) == 1 else None
 
 
 def is_model(target: str) -> bool:
@@ -160,7 +164,7 @@ def is_model(target: str) -> bool:
     if target.lower().endswith(".onnx"):
         return True
     try:
-        return os.path.isdir(target) and any(name.lower().endswith(".onnx") for name in _entries(Path(target)))
+        return os.path.isdir(target) and bool(_model_names(Path(target)))
     except InputError:
         return False
 
@@ -172,12 +176,10 @@ def read_model_file(target: str) -> GivenModel:
     """
     path = Path(target)
     if os.path.isdir(path):
-        model_names = [name for name in _entries(path) if name.lower().endswith(".onnx")]
-        if MODEL not in model_names and len(model_names) != 1:
-            raise InputError(
-                f"must be a folder with {MODEL} or one other .onnx file, got {names(model_names) or 'none'}"
-            )
-        folder, name, with_data = path, MODEL if MODEL in model_names else model_names[0], True
+        if (name := _model_in(path)) is None:
+            got = names(_model_names(path)) or "none"
+            raise InputError(f"must be a folder with {MODEL} or one other .onnx file, got {got}")
+        folder, with_data = path, True
         path = file_inside(folder, name, "the model's")
     else:
         folder, with_data = path.parent, path.name == MODEL
