@@ -171,7 +171,9 @@ class TestFuzz:
         assert {"operator", "placement", "form", "way", "plans"} == set(document["coverage"][0])
         assert 5 == document["seed"]
         find = document["finds"][0]
-        assert ["id", "kind", "text", "oracle", "odd", "made_by", "seconds", "variant", "steps", "program"] == list(find)
+        assert ["id", "kind", "text", "oracle", "odd", "made_by", "seconds", "variant", "steps", "program"] == list(
+            find
+        )
         assert "silent" == find["kind"]
         assert find["text"].startswith("run ")
         assert 3 == len(find["steps"])
