@@ -1,18 +1,23 @@
-"""The options with which a case runs again where it ran, and as it ran. Light to import, so that `--help` is quick."""
+"""The command with which a case runs again where it ran, and as it ran. Light to import, so that `--help` is quick."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
 
 _OPTIONS = (
     *("provider", "dml_runtime", "runtime", "adapter", "device_id", "feature_level", "index_conversion"),
-    *("provider_option", "session_option", "ep_library", "disable_metacommands"),
+    *("provider_option", "session_option", "ep_library", "disable_metacommands", "pack"),
 )
 
 
-def option_words(selection: Mapping[str, object]) -> list[str]:
-    """Returns the words of these options on a command line. `selection` has their values, as run.json holds them."""
-    words = []
+def again_words(selection: Mapping[str, object], *cases: str, file: str | None = None) -> list[str]:
+    """Returns the words of the command that runs cases of the catalogue again, or that judges a file again.
+
+    `selection` has the values of the options, as run.json holds them.
+    """
+    words = ["opmap", "validate"] if file is None else ["opmap", "check", file]
     for name in _OPTIONS:
         value, option = selection.get(name), f"--{name.replace('_', '-')}"
         if value is True:
@@ -21,4 +26,13 @@ def option_words(selection: Mapping[str, object]) -> list[str]:
             words += [word for entry in value for word in (option, str(entry))]
         elif value not in (None, False):
             words += [option, str(value)]
-    return words
+    return [*words, *(word for id in cases for word in ("--case", id))]
+
+
+def command_line(words: Iterable[str]) -> str:
+    """Returns words as one line, which a shell of this system takes as these words."""
+    if sys.platform == "win32":
+        from subprocess import list2cmdline
+
+        return list2cmdline(words)
+    return shlex.join(words)

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..cases.case import Case
-from ..cases.variants import PLAIN
 from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
@@ -19,7 +18,6 @@ from ..diagnosis.sides import Sides, sides_json
 from ..errors import printable, without_stack
 from ..mapping.dxdispatch import model_json
 from ..pseudocode import show
-from ..vocabulary import Verdict
 from .documents import (
     AskedDocument,
     ClosestDocument,
@@ -113,14 +111,6 @@ class CauseView:
     def texts(self, name: str) -> list[str]:
         """Returns the same lines as texts."""
         return [f"{line}: {text}" for line, text in ((name, self.title), *self.lines)]
-
-
-def failure_text(failure: Failure) -> str:
-    """Returns a failure in one line: its case, its verdict, and its tensors."""
-    case, record = failure.case, failure.record
-    stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
-    variant = "" if case.variant == PLAIN else f", variant {case.variant}"
-    return f"{case.id} ({record.verdict}{stage}): {describe_case(case)}{variant}"
 
 
 def relation_text(text: str, fault: str | None) -> str:

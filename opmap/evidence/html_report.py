@@ -5,8 +5,8 @@ The records are JSON within the page, which its script reads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -24,11 +24,11 @@ from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
 from .documents import HTML, SURVEY, Facts, SurveyDocument
 from .heading import heading
 from .pages import page, write_page
-from .report_groups import Groups, again_words, base_id, found_cases, groups
+from .report_groups import Groups, again_in, base_id, found_cases, groups
 from .report_matrix import MatrixCell, by_dimensions, by_level, place
 from .results_folder import formatted
 from .times import slowest, timed
-from .written_bundle import WrittenBundle, read_bundle
+from .written_bundle import WrittenBundle
 
 MOST_MEASURED = 10_000
 """The most cases whose coverage is measured: it takes about a millisecond for each."""
@@ -43,13 +43,13 @@ MOST_FACTS = 500
 """The most lines of the table of the environment."""
 
 
-def write_report(folder: str | os.PathLike[str]) -> Path:
+def write_report(bundle: WrittenBundle) -> Path:
     """Writes the report of a results bundle into its folder as report.html. Returns the file.
 
-    Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
+    Raises InputError if the records cannot be read, or if the file cannot be written.
     """
-    path = Path(folder) / HTML
-    write_page(path, report_html(read_bundle(folder)))
+    path = bundle.folder / HTML
+    write_page(path, report_html(bundle))
     return path
 
 
@@ -58,9 +58,8 @@ def add_survey(bundle: WrittenBundle, survey: SurveyDocument) -> Path:
 
     Raises InputError if a file cannot be written.
     """
-    path = bundle.folder / SURVEY
-    write_output(path, formatted(survey))
-    return write_report(bundle.folder)
+    write_output(bundle.folder / SURVEY, formatted(survey))
+    return write_report(replace(bundle, survey=survey))
 
 
 def report_html(bundle: WrittenBundle) -> str:
@@ -179,7 +178,7 @@ def _data(
         "columns": COLUMNS,
         "words": list(words),
         "meanings": meanings,
-        "again": again_words(bundle),
+        "again": again_in(bundle),
         "rows": rows,
     }
 

@@ -57,23 +57,12 @@ def table(defects: Sequence[Defect]) -> Table:
 
 def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
     """Returns what `opmap known --json` prints: an object for each defect, with the packages that have it."""
+    rest = ("pairs", "source", "root", "issue", "device_class", "control", "passes")
     return [
         {
-            "id": defect.id,
-            "title": defect.title,
-            "kind": defect.kind,
-            "packages": [
-                {"package": package, "versions": seen.versions}
-                for package, seen in defect.seen.items()
-                if seen.versions
-            ],
-            "pairs": defect.pairs,
-            "source": defect.source,
-            "root": defect.root,
-            "issue": defect.issue,
-            "device_class": list(defect.device_class),
-            "control": defect.control,
-            "passes": defect.passes,
+            **{name: getattr(defect, name) for name in ("id", "title", "kind")},
+            "packages": [{"package": p, "versions": seen.versions} for p, seen in defect.seen.items() if seen.versions],
+            **{name: getattr(defect, name) for name in rest},
             "reproducer": reproducer(defect),
         }
         for defect in defects

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ContradictionError, cut
 from ..files import to_json
-from ..judge.record import Record
+from ..judge.record import Record, shortened
 from ..limits import MAX_SHOWN
 from ..vocabulary import Verdict
 from .bundle import write_reports
@@ -94,51 +94,49 @@ class Merging:
                 raise ContradictionError(message, file=source.name)
         self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
 
-    def write(self, folder: str | os.PathLike[str]) -> Totals:
-        """Writes the bundle into a new folder. Its exit code is 1 if a part was red, or if there are problems.
+    def write(self, folder: str | os.PathLike[str]) -> WrittenBundle:
+        """Writes the bundle into a new folder, and returns it. Its exit code is 1 if a part was red, or if there are problems.
 
         Raises InputError if the folder is not empty, or if a file cannot be read or written.
         """
         with ResultsFolder(folder, RECORDS, option="-o").whole_or_not() as files:
             return self._write(files)
 
-    def _write(self, files: ResultsFolder) -> Totals:
-        files.start_lines()
+    def _write(self, files: ResultsFolder) -> WrittenBundle:
         parts: list[list[Record]] = [[] for _ in self._sources]
-        for at, record in self._records():
-            if self._kept[self._sources[at].part.place, record.case or ""].source == at:
-                files.add(record)
-                parts[at].append(msgspec.structs.replace(record, expected=None, actual=None))
-        files.close()
-        run = self._run(parts)
-        diagnosis = self._diagnosis()
-        assert run.totals
-        if diagnosis:
-            files.write_file(DIAGNOSIS, formatted(diagnosis))
-        if times := self._times():
-            files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
+        files.write_lines(self._records_of(parts))
+        run, diagnosis, times = self._run(parts), self._diagnosis(), self._times()
         surveyed = [bundle for bundle in self.bundles if bundle.survey]
-        for number, bundle in enumerate(surveyed):
-            if not number:
-                files.write_file(SURVEY, formatted(bundle.survey))
-            elif bundle.survey != surveyed[0].survey:
-                self.notes.append(
-                    f"{bundle.folder / SURVEY}: left out: the merged bundle has that of {surveyed[0].folder}"
-                )
+        for bundle in surveyed:
+            if bundle.survey != surveyed[0].survey:
+                message = f"left out: the merged bundle has that of {surveyed[0].folder}"
+                self.notes.append(f"{bundle.folder / SURVEY}: {message}")
+        survey = surveyed[0].survey if surveyed else None
+        documents = {DIAGNOSIS: diagnosis, TIMES: times and TimesDocument(seconds=times), SURVEY: survey}
+        for name, document in documents.items():
+            if document:
+                files.write_file(name, formatted(document))
         text = write_reports(files, run, parts, diagnosis)
         files.write_run(run)
         self._copy_failures(files.path)
         append_step_summary(text)
-        return run.totals
+        records = [record for of_part in parts for record in of_part]
+        return WrittenBundle(files.path, run, diagnosis, times, survey, records)
+
+    def _records_of(self, parts: Sequence[list[Record]]) -> Iterator[Record]:
+        """Yields the records that are kept, and adds each to those of its part."""
+        for at, record in self._records():
+            if self._kept[self._sources[at].part.place, record.case or ""].source == at:
+                parts[at].append(shortened(record))
+                yield record
 
     def _copy_failures(self, folder: Path) -> None:
         """Copies the folders of failures. Of two with one name, the first."""
         for bundle in self.bundles:
             for name, files in read_failures(bundle.folder, {folder_name(id) for id in bundle.failed_cases}):
                 if files is None:
-                    self.notes.append(
-                        f"{bundle.folder / FOLDER / name}: left out: opmap did not write it, or it is too large or cannot be read"
-                    )
+                    message = "left out: opmap did not write it, or it is too large or cannot be read"
+                    self.notes.append(f"{bundle.folder / FOLDER / name}: {message}")
                 elif not (folder / FOLDER / name).exists():
                     write_files(folder / FOLDER / name, files)
 
@@ -165,13 +163,11 @@ class Merging:
             totals = part.totals and sums.totals(part.totals.exit_code)
             parts.append(msgspec.structs.replace(part, records=len(part_records), totals=totals))
             verdicts += sums.verdicts
-        environments = [part.environment for part in parts]
+        environment = parts[0].environment
         red = bool(self.problems) or any(part.totals is None or part.totals.exit_code for part in parts)
         return RunDocument(
             selection=reduce(_common, (part.selection for part in parts)),
-            environment=environments[0]
-            if all(environments[0] == environment for environment in environments)
-            else None,
+            environment=environment if all(part.environment == environment for part in parts) else None,
             problems=[*(problem for part in parts for problem in part.problems), *self.problems],
             totals=Totals(dict(sorted(verdicts.items())), int(red)),
             parts=parts,
@@ -182,15 +178,10 @@ class Merging:
         if not documents:
             return None
         groups = [group for document in documents for group in document.groups]
-        records = (
-            [record for _, record in self._records()]
-            if len({source.part.place for source in self._sources}) == 1
-            else []
-        )
-        return DiagnosisDocument(
-            provider=", ".join(dict.fromkeys(document.provider for document in documents)),
-            groups=merged_groups(groups, records),
-        )
+        one_place = len({source.part.place for source in self._sources}) == 1
+        records = [record for _, record in self._records()] if one_place else []
+        provider = ", ".join(dict.fromkeys(document.provider for document in documents))
+        return DiagnosisDocument(provider=provider, groups=merged_groups(groups, records))
 
     # --- the problems ---
 
@@ -207,10 +198,8 @@ class Merging:
     def _different(self) -> Iterator[str]:
         first, *more = self._sources
         for source in more:
-            keys = [
-                key for key in {**first.options, **source.options} if first.options.get(key) != source.options.get(key)
-            ]
-            if keys:
+            own, wanted = source.options, first.options
+            if keys := [key for key in {**wanted, **own} if wanted.get(key) != own.get(key)]:
                 values = (f"{key} {_shown(source, key)}, not {_shown(first, key)}" for key in keys)
                 yield f"{source.name}: other options than in {first.name}: {'; '.join(values)}"
 

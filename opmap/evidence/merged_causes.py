@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -16,6 +15,7 @@ from ..diagnosis.judged_run import JudgedRun
 from ..diagnosis.stability import Stability
 from ..judge.record import Record
 from ..vocabulary import Verdict
+from .again import command_line
 from .cause_view import MOST_CHECKED, diagnosis_document
 from .documents import Group
 from .report_groups import found_cases
@@ -52,7 +52,7 @@ def _sought_anew(groups: Sequence[Group], records: Sequence[Record]) -> list[Gro
     found = [d.with_closest(run) if at < MOST_CHECKED else d for at, d in enumerate(vague_as_one(run, found))]
 
     def again(case: Case, *_: object) -> str:
-        return f"{groups[0].again.partition(' --case ')[0]} --case {shlex.quote(case.id)}"
+        return f"{groups[0].again.partition(' --case ')[0]} {command_line(['--case', case.id])}"
 
     return diagnosis_document("", found, again).groups
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import onnx
 
 from ..errors import InputError
@@ -16,14 +16,25 @@ from ..judge.record import Record
 from ..tensors import DataType
 from ..vocabulary import Stage, Verdict
 from .bundle import write_reports
-from .documents import DIAGNOSIS, HTML, RECORDS, REPORTS, RUN, SURVEY, TIMES
+from .documents import (
+    DIAGNOSIS,
+    HTML,
+    RECORDS,
+    REPORTS,
+    RUN,
+    SURVEY,
+    TIMES,
+    DiagnosisDocument,
+    RunDocument,
+    SurveyDocument,
+    TimesDocument,
+)
 from .failure_folders import FOLDER, folder_name, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
 from .redaction import Redactor, summary, texts
 from .reproducers.model_folders import write_files
 from .results_folder import ResultsFolder, formatted
-from .schemas import json_schema
 from .written_bundle import WrittenBundle, read_bundle
 
 _OWN_WORDS = frozenset([*Verdict, *Stage, *DataType.__members__])
@@ -105,9 +116,9 @@ class _Cleaner:
 
 def _keys() -> set[str]:
     """Returns the keys of the JSON documents of a bundle."""
-    schemas: list[Any] = [json_schema(name) for name in ("run", "record", "diagnosis", "times", "survey")]
-    types = [type for schema in schemas for type in schema["$defs"].values()]
-    return {key for type in types for key in type.get("properties", ())}
+    documents = (RunDocument, Record, DiagnosisDocument, TimesDocument, SurveyDocument)
+    _, types = msgspec.json.schema_components(documents, schema_hook=lambda _: {"description": "any value"})
+    return {key for type in types.values() for key in type.get("properties", ())}
 
 
 def _lines(bundle: WrittenBundle) -> Iterator[object]:
@@ -142,4 +153,4 @@ def _write_reports(bundle: WrittenBundle, files: ResultsFolder, redactor: Redact
     only = [name for name in REPORTS if (bundle.folder / name).exists()]
     write_reports(files, copy.run, parts, copy.diagnosis, notes, only=only)
     if (bundle.folder / HTML).exists():
-        write_report(files.path)
+        write_report(copy)

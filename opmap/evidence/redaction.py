@@ -18,33 +18,11 @@ KINDS = {"path": "path", "user": "user name", "host": "host name"}
 """What is taken out, each with its name in a list. A placeholder such as <path> stands in its place."""
 
 _GENERIC = frozenset(
-    [
-        "admin",
-        "administrator",
-        "all",
-        "build",
-        "builder",
-        "ci",
-        "default",
-        "github",
-        "home",
-        "host",
-        "localhost",
-        "machine",
-        "nobody",
-        "opmap",
-        "public",
-        "root",
-        "runner",
-        "runneradmin",
-        "shared",
-        "system",
-        "test",
-        "ubuntu",
-        "user",
-        "users",
-        "vagrant",
-    ]
+    (
+        *("admin", "administrator", "all", "build", "builder", "ci", "default", "github", "home", "host", "localhost"),
+        *("machine", "nobody", "opmap", "public", "root", "runner", "runneradmin", "shared", "system", "test"),
+        *("ubuntu", "user", "users", "vagrant"),
+    )
 )
 """Names that say nothing about a person or a machine, in lower case."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,7 +18,7 @@ from ..judge.record import Record, at_wrong_output
 from ..limits import MAX_GLOB
 from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
-from .again import option_words
+from .again import again_words, command_line
 from .cause_view import CauseView, diagnosis_document
 from .documents import DiagnosisDocument, Group
 from .failure_folders import FOLDER, folder_name
@@ -85,7 +84,7 @@ def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocu
     run = JudgedRun(judged)
     computed = causes(run) if run.failed else []
     diagnoses = [Diagnosis(cause).with_closest(run) for cause in computed]
-    return diagnosis_document("", diagnoses, lambda case: shlex.join([*again_words(bundle), case.id]))
+    return diagnosis_document("", diagnoses, lambda case: command_line([*again_in(bundle), case.id]))
 
 
 def _group(
@@ -118,11 +117,11 @@ def _of_dispatch(group: Group) -> Case | None:
         return None
 
 
-def again_words(bundle: WrittenBundle) -> list[str]:
-    """Returns the words of the command that runs a case again, before the id of the case."""
+def again_in(bundle: WrittenBundle) -> list[str]:
+    """Returns the words of the command that runs a case of a bundle again, before the id of the case."""
     selection = bundle.run.selection
-    typed = {"provider": selection.get("factory") or selection.get("provider")}
-    return ["opmap", "validate", *option_words({**selection, **typed}), "--case"]
+    typed = {"provider": selection.get("factory") or selection.get("provider"), "pack": None}
+    return [*again_words({**selection, **typed}), "--case"]
 
 
 def _folder(bundle: WrittenBundle, case: str) -> str | None:

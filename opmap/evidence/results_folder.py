@@ -71,13 +71,11 @@ def check_folder(path: str | os.PathLike[str], *, resume: bool = False, option: 
     path = Path(path)
     if resume and not (path / RUN).is_file():
         raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(path))
-    if (
-        not resume
-        and os.path.lexists(path)
-        and (not path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in path.iterdir()))
-    ):
+    if resume or not os.path.lexists(path):
+        return
+    if not path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in path.iterdir()):
         hint = " (--resume continues an interrupted run)" if option == "--report" else ""
-        raise InputError(f"{option} must be a new or empty folder{hint}", file=str(path))
+        raise InputError(f"{option} must be a new or empty folder{hint}".lstrip(), file=str(path))
 
 
 class ResultsFolder:
@@ -89,13 +87,13 @@ class ResultsFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):
-        self.path, self.lines, self._option = Path(path), lines, option
+        self.path, self.lines = Path(path), lines
         self._file: BinaryIO | None = None
         with self._writing():
             if not resume:
                 with suppress(FileExistsError):  # a file is in its place: `check_folder` refuses it
                     self.path.mkdir(parents=True, exist_ok=True)
-            check_folder(self.path, resume=resume, option=self._option)
+            check_folder(self.path, resume=resume, option=option)
             self._lock = FileLock(self.path / LOCK)
             try:
                 self._lock.acquire(timeout=0)
@@ -103,9 +101,7 @@ class ResultsFolder:
                 message = "must be a folder into which no other run writes: one is not finished"
                 raise InputError(message, file=str(self.path)) from None
             try:
-                check_folder(
-                    self.path, resume=resume, option=self._option
-                )  # another run may have ended between the two
+                check_folder(self.path, resume=resume, option=option)  # another run may have ended between the two
             except BaseException:
                 self.release()
                 raise

@@ -12,13 +12,14 @@ from rich.text import Text
 
 from ..cases.invalid_indices import POSITIONS, simplest
 from ..errors import printable
-from ..judge.against import RuleRow
+from ..judge.against import FINDINGS, WORDS, Answer, RuleRow
 from ..judge.survey import NOT_ASKED, Observation, failures
 from ..mapping.dxdispatch import model_json
 from .documents import SurveyDocument, SurveyRow
+from .sections import Section
 
-MOST_SHOWN = 10
-"""The most failures, and reasons not to ask, that are printed."""
+MOST_SHOWN, MOST_VALUES = 10, 24
+"""The most failures, and reasons not to ask, that are printed; and the most values of a tensor."""
 
 
 def rows(observations: Sequence[Observation]) -> list[SurveyRow]:
@@ -150,6 +151,52 @@ def _subject(observation: Observation) -> str:
     place = f", {_coordinate(observation)}" if question.tuple_size > 1 else ""
     types = f"{_data_type(observation)} data, {_type(observation)} indices"
     return f"{question.desc.operator}, {types}{place}, {question.position} = {question.index}"
+
+
+# --- rules ---
+
+
+def rules_section(place: str, rows: Sequence[RuleRow]) -> Section:
+    """Returns the table of the rules against what the provider at `place` accepts, and what it computed for each descriptor with a finding.
+
+    The columns `operator` and `graph` are about CompileOperator and CompileGraph.
+    """
+    table, lines = [], []
+    for number, row in enumerate(rows, 1):
+        about = row.source if row.source.startswith(f"{row.operator}.") else f"{row.operator} {row.source}"
+        disagree = ", ".join(finding.removesuffix("-disagrees") for finding in row.findings)
+        answers = [_word(row.answers[compile]) for compile in WORDS]
+        table.append([str(number), about, "forbid" if row.rules else "allow", *answers, disagree])
+        if row.findings:
+            members = ", ".join(f"{name} {_member(value)}" for name, value in row.desc.items())
+            lines += [f"{number}. {about}: {', '.join(row.findings)}", f"   {members}"]
+            lines += [f"   breaks {', '.join(row.rules)}"] if row.rules else []
+            lines += [f"   {name} = {_listed(values)}" for name, values in row.inputs.items()]
+            lines += [f"   {word}: {_answer(row.answers[compile])}" for compile, word in WORDS.items()]
+    lines += [f"{sum(finding in row.findings for row in rows)} {finding}: {text}" for finding, text in FINDINGS.items()]
+    return Section(f"rules against {place}", ["", "descriptor", "rules", *WORDS, "disagree"], table, lines=lines)
+
+
+def _word(answer: Answer) -> str:
+    if answer.refused is None:
+        return "accepts" if answer.output is None else "runs"
+    return "lost" if answer.lost else "refuses"
+
+
+def _answer(answer: Answer) -> str:
+    return answer.refused or ("accepted, not run" if answer.output is None else f"output = {_listed(answer.output)}")
+
+
+def _member(value: object) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    members = [f"{k} {v}" for k, v in value.items() if k not in ("DataType", "Sizes")]
+    return " ".join([str(value["DataType"]), "{" + ",".join(map(str, value["Sizes"])) + "}", *members])
+
+
+def _listed(values: Sequence[object]) -> str:
+    shown = ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values[:MOST_VALUES])
+    return f"[{shown}{', ...' if len(values) > MOST_VALUES else ''}]"
 
 
 # --- JSON ---

@@ -6,8 +6,9 @@ A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -45,7 +46,7 @@ class WrittenBundle:
     """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found.
 
     `seconds` holds how long the cases took, as far as that is known. `survey` says what the
-    provider does with invalid indices; None if that was not asked.
+    provider does with invalid indices; None if that was not asked. `kept` are the records if they are known already.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class WrittenBundle:
     diagnosis: DiagnosisDocument | None
     seconds: Mapping[str, float]
     survey: SurveyDocument | None = None
+    kept: Sequence[Record] | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -65,9 +67,9 @@ class WrittenBundle:
         return None if value is None else str(value)
 
     @cached_property
-    def records(self) -> list[Record]:
+    def records(self) -> Sequence[Record]:
         """All records; those of good cases are `shortened`. Raises InputError as `read_records` does."""
-        return [shortened(record) for _, record in self.read_records()]
+        return self.kept if self.kept is not None else [shortened(record) for _, record in self.read_records()]
 
     @property
     def failed_cases(self) -> set[str]:
@@ -202,32 +204,27 @@ def _document(path: Path, type: type[D]) -> D:
     return read_json(path, type)
 
 
-_HEXADECIMAL = frozenset("0123456789abcdef")
-
-
 def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
     """Raises InputError if the elements of an output are not the bit patterns of its type, or not as many as its sizes say."""
     if tensor is None or tensor.Bits is None:
         return
-    types = DataType.__members__
-    if tensor.DataType not in types:
-        raise InputError(
-            f"must be of a data type of DirectML, got {shown(tensor.DataType)}", path=place, file=str(file)
-        )
-    width = types[tensor.DataType].size * 2
-    if len(tensor.Sizes) > MAX_DIMENSIONS or min(tensor.Sizes, default=0) < 0:
+    data_type, message = DataType.__members__.get(tensor.DataType), None
+    if data_type is None:
+        message = f"must be of a data type of DirectML, got {shown(tensor.DataType)}"
+    elif len(tensor.Sizes) > MAX_DIMENSIONS or min(tensor.Sizes, default=0) < 0:
         message = f"must be of at most {MAX_DIMENSIONS} sizes, none below 0, got {shown(tensor.Sizes)}"
-        raise InputError(message, path=place, file=str(file))
-    if prod(tensor.Sizes) != len(tensor.Bits):
+    elif prod(tensor.Sizes) != len(tensor.Bits):
         message = f"must have as many elements as its sizes say, got {len(tensor.Bits)}"
+    else:
+        digits = re.compile(rf"[0-9a-f]{{{data_type.size * 2}}}")
+        wrong = next((bits for bits in tensor.Bits if bits is not None and not digits.fullmatch(bits)), None)
+        if wrong is not None:
+            message = f"must have {data_type.size * 2} hexadecimal digits each, got {shown(wrong)}"
+    if message:
         raise InputError(message, path=place, file=str(file))
-    wrong = next((b for b in tensor.Bits if b is not None and not (len(b) == width and set(b) <= _HEXADECIMAL)), None)
-    if wrong is not None:
-        raise InputError(f"must have {width} hexadecimal digits each, got {shown(wrong)}", path=place, file=str(file))
 
 
 def failed_ids(folder: str) -> list[str]:
     """Returns the ids of the cases and probes that failed in a bundle, in its order. Raises InputError as `read_records` does."""
-    return list(
-        dict.fromkeys(record.case for _, record in read_bundle(folder).read_records() if record.failed and record.case)
-    )
+    failed = (record.case for _, record in read_bundle(folder).read_records() if record.failed)
+    return list(dict.fromkeys(filter(None, failed)))

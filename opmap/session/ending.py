@@ -89,6 +89,7 @@ def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: 
     """Adds the folders of failing cases and the HTML report to the bundle."""
     assert session.bundle, "there is a bundle"
     from ..evidence.html_report import write_report
+    from ..evidence.written_bundle import read_bundle
 
     if session.provider and diagnoses:
         from ..evidence.failures import write_failures
@@ -96,4 +97,4 @@ def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: 
         with noting(unwritten):
             write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
     with noting(unwritten):
-        write_report(session.bundle.folder)
+        write_report(read_bundle(session.bundle.folder))

@@ -7,13 +7,12 @@ else that `--help` needs, so there is none.
 from __future__ import annotations
 
 import os
-import shlex
 from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..errors import InputError, printable
-from ..evidence.again import option_words
+from ..evidence.again import again_words, command_line
 from ..vocabulary import TIERS, Tier
 from .option_types import count, feature_level, number, optional, pair, path, seconds, shard
 
@@ -373,15 +372,10 @@ class SessionOptions(_Table):
 
     def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
         """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
-        words = option_words(
-            {**self.selected, "provider": self.provider, "dml_runtime": self.dml_runtime, "runtime": self.runtime}
-        )
-        if file is not None:
-            return shlex.join(["opmap", "check", file, *words])
-        if batched_with and self.pack > 1:
-            words += ["--pack", str(self.pack)]
-        words += [word for id in (*batched_with, case) for word in ("--case", id)]
-        return shlex.join(["opmap", "validate", *words])
+        more = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
+        more["pack"] = self.pack if batched_with and self.pack > 1 else None
+        cases = (*batched_with, case) if file is None else ()
+        return command_line(again_words({**self.selected, **more}, *cases, file=file))
 
 
 def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:

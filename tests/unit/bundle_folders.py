@@ -6,10 +6,10 @@ import json
 
 import jsonschema
 import msgspec
+from bundle_schemas import json_schema
 
 from opmap.cli import main
 from opmap.evidence.documents import RunDocument
-from opmap.evidence.schemas import json_schema
 from opmap.evidence.sums import Sums, ids_digest
 from opmap.judge.record import Record
 

@@ -69,7 +69,7 @@ def change_run(folder, **changes) -> None:
 
 def report(folder) -> str:
     """Writes the report, and returns it."""
-    return write_report(folder).read_text(encoding="utf-8")
+    return write_report(read_bundle(folder)).read_text(encoding="utf-8")
 
 
 def text_of(page: str) -> str:

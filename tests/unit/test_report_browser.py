@@ -12,6 +12,7 @@ from planted_markup import planted
 
 from opmap.cli import main
 from opmap.evidence.html_report import write_report
+from opmap.evidence.written_bundle import read_bundle
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -49,7 +50,7 @@ def opened(window, bundle):
     window.size(1200, 900)
     window.colours("light")
     window.problems.clear()
-    window.open(write_report(bundle))
+    window.open(write_report(read_bundle(bundle)))
     yield window
     assert not window.problems
 
@@ -66,7 +67,7 @@ class TestFirstScreen:
     def test_failure(self, run, width, window, request):
         """The verdict, what was tested, and the first cause with its picture and its command."""
         window.size(width, 900, mobile=width < 500)
-        window.open(write_report(request.getfixturevalue(run)))
+        window.open(write_report(read_bundle(request.getfixturevalue(run))))
 
         visible = window.value("""[".badge", ".tested", "#cause-1 h3", "#cause-1 .grids", "#cause-1 .again code"].map((name) => {
             const element = document.querySelector(name);
@@ -185,7 +186,7 @@ class TestOtherBundles:
         planted(tmp_path)
         window.problems.clear()
 
-        window.open(write_report(tmp_path))
+        window.open(write_report(read_bundle(tmp_path)))
         told = window.value("""new Promise((done) => {
             const first = document.querySelector("#list details");
             first.open = true;

@@ -12,6 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 from bundle_folders import check_bundle, schema_of, validate
+from bundle_schemas import DOCUMENTS
 from markdown_it import MarkdownIt
 
 from opmap.cases.selection import find_case
@@ -24,7 +25,6 @@ from opmap.evidence.failure_folders import is_written
 from opmap.evidence.junit import junit
 from opmap.evidence.markdown import block, code, plain, table
 from opmap.evidence.reproducers.model_folders import write_files
-from opmap.evidence.schemas import DOCUMENTS
 from opmap.evidence.summary import STEP_SUMMARY, summary
 from opmap.files import write_file
 from opmap.judge.record import Record

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from bundle_schemas import json_schema
 from tiers import survey_questions
 
 from opmap.cases.invalid_indices import AXIS
 from opmap.cli import main
 from opmap.cli.commands import survey as command
-from opmap.evidence.schemas import json_schema
 from opmap.judge.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
 from opmap.tensors import DataType
 

@@ -12,6 +12,7 @@ from opmap.cli import main
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.html_report import write_report
 from opmap.evidence.times import newly_slow, slowest, timed
+from opmap.evidence.written_bundle import read_bundle
 from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
@@ -92,7 +93,7 @@ class TestReport:
     def test_slowest(self, bundles):
         write_times(bundles / "old", 0.1, 2.5, 0.2, 0.3, 0.1)
 
-        section = write_report("old").read_text(encoding="utf-8").partition('<section id="slowest">')[2]
+        section = write_report(read_bundle("old")).read_text(encoding="utf-8").partition('<section id="slowest">')[2]
 
         rows = re.findall(r"<tr><td><code>(.*?)</code></td><td>plain</td>(.*?)</tr>", section)
         assert [IDS[1], IDS[3], IDS[2], IDS[0], IDS[4]] == [case for case, _ in rows]
@@ -102,9 +103,9 @@ class TestReport:
         """A bundle without times says so."""
         (bundles / "old" / "times.json").unlink()
 
-        assert "The bundle does not say it: a run writes <code>times.json</code>" in write_report("old").read_text(
-            encoding="utf-8"
-        )
+        assert "The bundle does not say it: a run writes <code>times.json</code>" in write_report(
+            read_bundle("old")
+        ).read_text(encoding="utf-8")
 
 
 class TestDiff:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,16 +38,13 @@ _MOST_LINES = 10
 _MOST_NAMES = 5
 """How many nodes with the same result a line names."""
 
-_QUIET = 2.0
-"""The seconds before progress is shown."""
-
 
 def run(options: Namespace) -> int:
     """Judges every dispatch or node of every file, and prints each result.
 
     Returns 2 if a file or descriptor is bad, else 1 if a result is wrong or nothing was judged, else 0.
     """
-    dimensions = _dimensions(options.dim)
+    options.dimensions = _dimensions(options.dim)
     targets, other_files = find_targets(options.files)
     if options.inputs and len(targets) != 1:
         raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
@@ -58,7 +54,7 @@ def run(options: Namespace) -> int:
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
             for file in targets:
-                one = _File(session, file, cpu, dimensions, options.inputs, show_tested, quiet=options.json)
+                one = _File(session, file, cpu, options, show_tested)
                 bad |= one.judge()
                 idle |= options.require_provider and is_model(file) and one.is_idle()
     except KeyboardInterrupt:
@@ -102,25 +98,18 @@ class _File:
     """Judges one file, and prints what was found."""
 
     def __init__(
-        self,
-        session: Session,
-        file: str,
-        cpu: CpuValues,
-        dimensions: Mapping[str, int],
-        inputs: str | None,
-        show_tested: Callable[[], None],
-        *,
-        quiet: bool,
+        self, session: Session, file: str, cpu: CpuValues, options: Namespace, show_tested: Callable[[], None]
     ):
-        self.show_tested = show_tested
-        self.session, self.file, self.cpu, self.dimensions, self.inputs = session, file, cpu, dimensions, inputs
-        self.quiet, self.other_nodes, self.notes, self.records = quiet, 0, list[str](), list[Record]()
+        self.session, self.file, self.cpu, self.show_tested = session, file, cpu, show_tested
+        self.dimensions: Mapping[str, int] = options.dimensions
+        self.inputs, self.quiet = options.inputs, options.json
+        self.other_nodes, self.notes, self.records = 0, list[str](), list[Record]()
 
     def judge(self) -> bool:
         """Judges the file, and prints a line for each result, with `quiet` only for bad input. Returns whether the input is bad."""
         records = self.records
         try:
-            with _late_progress(self.file) as advance:
+            with progress(None, self.file) as advance:
                 for record in self._judged():
                     records.append(record)
                     advance()
@@ -229,25 +218,3 @@ def _count_of(record: Record) -> str:
     if record.judge in (JudgedBy.ONNX, JudgedBy.FILE) and record.verdict is Verdict.PASS:
         return f"judged by {'ONNX' if record.judge is JudgedBy.ONNX else 'the file'}"
     return str(record.verdict)
-
-
-class _late_progress:
-    """Shows progress on stderr, once a file has taken some seconds."""
-
-    def __init__(self, file: str):
-        self._file, self._due = file, time.monotonic() + _QUIET
-        self._shown = progress(None, file)
-        self._advance: Callable[[], None] | None = None
-
-    def __enter__(self) -> Callable[[], None]:
-        return self._step
-
-    def _step(self) -> None:
-        if self._advance is None and time.monotonic() >= self._due:
-            self._advance = self._shown.__enter__()
-        if self._advance:
-            self._advance()
-
-    def __exit__(self, *error: object) -> None:
-        if self._advance:
-            self._shown.__exit__(None, None, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from functools import partial
 
@@ -71,7 +70,7 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, output
     out = console()
     print_causes(out, diagnoses, session.again)
     if output is not None and document.groups:
-        words = shlex.join(["opmap", "check", output, "--provider", session.options.provider])
+        words = session.options.again("", output)
         told = f"the smallest case: {words}" if smallest else "the smallest case is too large for a DxDispatch file"
         print_notes(out, [told])
     print_notes(out, session.notes)

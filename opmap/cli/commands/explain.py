@@ -117,20 +117,19 @@ def _entries() -> Iterator[dict[str, Any]]:
     """
     tensors = tensor_rules()
     for tensor_rule in tensors.rules:
-        yield _entry(tensor_rule, None if tensor_rule.derived else tensors.address, None)
+        yield _entry(tensor_rule, tensors.address, None)
     for spec in all_specs():
+        place = f"{spec.page.address} (line {{}} at {spec.page.commit})".format
         for rule in spec.corrected.rules:
-            page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
-            entry = _entry(rule, page, rule.check.strip())
+            entry = _entry(rule, place(rule.line), rule.check.strip())
             yield {**entry, "breaks": rule.breaks and {**entry["breaks"], "operator": spec.name}}
         for o in spec.left_out:
-            page = f"{spec.page.address} (line {o.line} at {spec.page.commit})"
-            yield {"id": o.rule, "text": o.text, "page": page, "check": None, "derived": False, "breaks": None}
+            yield {"id": o.rule, "text": o.text, "page": place(o.line), "check": None, "derived": False, "breaks": None}
 
 
-def _entry(rule: Rule | TensorRule, page: str | None, check: str | None) -> dict[str, Any]:
-    breaks = msgspec.to_builtins(rule.breaks)
-    return {"id": rule.id, "text": rule.text, "page": page, "check": check, "derived": rule.derived, "breaks": breaks}
+def _entry(rule: Rule | TensorRule, page: str, check: str | None) -> dict[str, Any]:
+    fields = {name: msgspec.to_builtins(getattr(rule, name)) for name in ("id", "text", "derived", "breaks")}
+    return {**fields, "page": None if rule.derived else page, "check": check}
 
 
 def _print_rule(rule: Mapping[str, Any]) -> None:

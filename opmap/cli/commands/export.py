@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import os
-import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from ...cases.case import Case
 from ...cases.selection import find_case
 from ...diagnosis.failures import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
+from ...evidence.again import command_line
 from ...evidence.cause_view import CauseView
 from ...evidence.documents import RUN
 from ...evidence.export import export_folder
 from ...evidence.failure_folders import ISSUE, PROGRAM
 from ...evidence.redaction import Redactor
 from ...evidence.reproducers.model_folders import write_files
+from ...evidence.results_folder import check_folder
 from ...evidence.tables import line
 from ...evidence.terminal import console, print_error, print_line, progress
 from ...judge.judge import Judge
 from ...judge.record import Record
 from ...session import Session
-from ...session.options import SessionOptions
+from ...session.options import OPTIONS, SessionOptions, of_command
 from .dispatches import read_case
 
-_OF_PROVIDER = (
-    "provider_option",
-    "session_option",
-    "ep_library",
-    "in_process",
-    "adapter",
-    "device_id",
-    "disable_metacommands",
-    "dml_runtime",
-    "runtime",
-    "rerun_dangerous",
-)
-"""Options that say how a provider runs."""
+_WITHOUT_RUN = ("provider", "feature_level", "index_conversion")
+"""The options of a run that have a meaning without a provider. All others say how it runs."""
 
 
 def run(options: Namespace) -> int:
@@ -63,15 +52,10 @@ def _check(options: Namespace) -> None:
             raise InputError("--redact must be given with the folder of a results bundle", file=options.target)
         if options.provider is not None or options.after or options.node:
             raise InputError("--provider, --after and --node must be given with one case, got a results bundle")
-    provider_options = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
-    if provider_options and options.provider is None:
-        raise InputError(f"--{provider_options[0].replace('_', '-')} must be given with --provider")
-    output = Path(options.output)
-    try:
-        if os.path.lexists(output) and (not output.is_dir() or any(output.iterdir())):
-            raise InputError("must be a new or empty folder", file=options.output)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=options.output) from None
+    for name, row in of_command("export", OPTIONS).items():
+        if name not in _WITHOUT_RUN and getattr(options, name) not in (row.default, []) and options.provider is None:
+            raise InputError(f"--{name.replace('_', '-')} must be given with --provider")
+    check_folder(options.output, option="")
 
 
 def _is_bundle(target: str) -> bool:
@@ -102,7 +86,7 @@ def _export_case(options: Namespace, redactor: Redactor | None) -> int:
     print_line(f"{case.id}: {len(files)} files in {options.output}")
     if PROGRAM in files:
         own = ["recorded"] if code and ":" in options.provider else []  # a provider that no program can make
-        print_line(f"  run it       {shlex.join(['python', os.path.join(options.output, PROGRAM), *own])}")
+        print_line(f"  run it       {command_line(['python', os.path.join(options.output, PROGRAM), *own])}")
     print_line(f"  to report it {os.path.join(options.output, ISSUE)}")
     return code
 
@@ -131,7 +115,7 @@ def _run(
             before=before,
             environment=provider.environment(),
             diagnosis=_diagnosis(session, case, record, options) if record.failed and not before else (),
-            again=_again(session, case),
+            again=session.again(case) if case.file is None else session.options.again("", "dxdispatch.json"),
             redactor=redactor,
         )
     return files, int(record.failed)
@@ -153,11 +137,3 @@ def _diagnosis(session: Session, case: Case, record: Record, options: Namespace)
         except KeyboardInterrupt:
             print_error("interrupted: whose fault it is was not found")
     return CauseView.of_failure(failure, failure.relations[0], sides).texts("relation")
-
-
-def _again(session: Session, case: Case) -> str:
-    """Returns the command that runs the case again with opmap, in its folder."""
-    if case.file is None:
-        return session.again(case)
-    words = shlex.split(session.again(case))
-    return shlex.join(["opmap", "check", "dxdispatch.json", *words[3:]])

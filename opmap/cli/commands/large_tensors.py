@@ -14,9 +14,8 @@ from ...judge.large import judge_large
 from ...judge.record import Record, encode
 from ...judge.run import Results, shuffled
 from ...session import Session
-from ...session.options import SessionOptions
+from ...session.options import OPTIONS, SessionOptions
 from ...vocabulary import Verdict
-from ..parser import parser
 
 _ALONE = (
     *("filter", "case", "shard", "known_failures", "write_known_failures", "repeat", "pack", "fresh_sessions"),
@@ -27,16 +26,12 @@ _ALONE = (
 
 def run_large(options: Namespace) -> int:
     """Runs the large cases, prints the results, and returns the exit code. Raises InputError for bad options."""
-    defaults = parser().parse_args(["validate"])
     for name in _ALONE:
-        if getattr(options, name) != getattr(defaults, name):
+        if getattr(options, name) not in (OPTIONS[name].default, []):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"--large runs its own cases one by one and writes no bundle: leave out {option}")
-    session, results, cases = (
-        Session(SessionOptions.read(vars(options))),
-        Results(max_failures=options.max_failures),
-        large_cases(),
-    )
+    session, cases = Session(SessionOptions.read(vars(options))), large_cases()
+    results = Results(max_failures=options.max_failures)
 
     def judge(batch: Sequence[LargeCase]) -> list[Record]:
         (case,) = batch

@@ -26,12 +26,12 @@ def run(options: Namespace) -> int:
             raise InputError(f"must be another folder than {first}", file=second)
     merging = Merging(bundles)
     with progress(None, "causes and reports"):
-        totals = merging.write(options.output)
-        report = write_report(options.output)
+        merged = merging.write(options.output)
+        report = write_report(merged)
     for line in (*merging.problems, *merging.notes):
         print_error(line)
     print_line(f"results: {options.output}/{RECORDS}")
     print_line(f"report: {report}")
     why = "see the problems above" if merging.problems else "a run was red"
-    print_total(console(), read_bundle(options.output).records, totals.exit_code, why=why)
-    return totals.exit_code
+    print_total(console(), merged.records, merged.run.exit_code, why=why)
+    return merged.run.exit_code

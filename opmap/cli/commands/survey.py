@@ -10,16 +10,8 @@ from ...engines.direct import DirectProvider
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
 from ...evidence.html_report import add_survey
-from ...evidence.rule_table import print_rules
-from ...evidence.survey import print_survey, survey_document
-from ...evidence.terminal import (
-    console,
-    print_error,
-    print_line,
-    progress,
-    stdout_for_json,
-    write_json,
-)
+from ...evidence.survey import print_survey, rules_section, survey_document
+from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...evidence.written_bundle import read_bundle
 from ...judge.against import RuleRow, rule_rows
 from ...judge.judge import Judge
@@ -64,7 +56,7 @@ def run(options: Namespace) -> int:
     elif observations:
         print_survey(console(), place, observations)
         if rules is not None:
-            print_rules(place, rules)
+            rules_section(place, rules).print(console())
     if bundle and observations and not interrupted:
         report = add_survey(bundle, document)
         if not options.json:

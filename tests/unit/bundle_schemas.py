@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from ..judge.record import Record
-from .documents import DiagnosisDocument, DiffDocument, RunDocument, SurveyDocument, TableDocument, TimesDocument
+from opmap.evidence.documents import (
+    DiagnosisDocument,
+    DiffDocument,
+    RunDocument,
+    SurveyDocument,
+    TableDocument,
+    TimesDocument,
+)
+from opmap.judge.record import Record
 
 DOCUMENTS: dict[str, type] = {
     "run": RunDocument,
