@@ -15,8 +15,9 @@ from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
 from ..diagnosis.sides import Sides, sides_json
-from ..errors import printable, without_stack
-from ..mapping.dxdispatch import model_json
+from ..errors import OpmapError, printable, without_stack
+from ..files import to_json
+from ..mapping.dxdispatch import model_json, read_model
 from ..pseudocode import show
 from .documents import (
     AskedDocument,
@@ -163,11 +164,8 @@ def condition_text(condition: ConditionDocument | None, closest: ClosestDocument
     if closest and asked.untested:
         return f"{closest.text} (fits all answers; not tested: {'; '.join(asked.untested)})"
     fits = asked.runs > 0 and not asked.contradicting
-    text = (
-        "no condition fits all answers"
-        if asked.runs
-        else "no simple condition separates them from the cases that passed"
-    )
+    none = "no simple condition separates them from the cases that passed"
+    text = "no condition fits all answers" if asked.runs else none
     if closest is None:
         return "no sure condition" if fits else text
     (met, failing), (wrong, passing) = closest.failing, closest.passing
@@ -212,6 +210,8 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
     """Returns a cause as the documents hold it."""
     cause, stability, asked = diagnosis.cause, diagnosis.stability, diagnosis.asked
     relation, smallest, record = cause.relation, diagnosis.smallest.case, diagnosis.smallest.record
+    untested = [str(comparison) for comparison in asked.untested] if asked and not asked.contradicting else []
+    explains = (relation.explained, relation.wrong)
     return Group(
         cases=len(cause.failures),
         ids=[failure.case.id for failure in cause.failures],
@@ -220,12 +220,7 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
         condition=_condition(diagnosis),
         closest=_closest(diagnosis),
         relation=RelationDocument(
-            relation.kind,
-            relation.fault,
-            list(relation.ties),
-            relation.text,
-            (relation.explained, relation.wrong),
-            relation.remark,
+            relation.kind, relation.fault, list(relation.ties), relation.text, explains, relation.remark
         ),
         stability=stability.kind if stability else None,
         stability_text=stability.text if stability else None,
@@ -239,17 +234,23 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
             record.actual,
             smallest.desc.output_field if len(smallest.desc.outputs) > 1 else None,
         ),
-        asked=AskedDocument(
-            asked.runs,
-            asked.failing,
-            asked.passing,
-            asked.contradicting,
-            [] if asked.contradicting else [str(comparison) for comparison in asked.untested],
-        )
+        asked=AskedDocument(asked.runs, asked.failing, asked.passing, asked.contradicting, untested)
         if asked
         else AskedDocument(0, 0, 0),
         again=again(cause.smallest.case, *([diagnosis.earlier] if diagnosis.earlier else [])),
     )
+
+
+def case_of(smallest: SmallestDocument) -> Case | None:
+    """Returns the smallest case of a cause as its DxDispatch file says it; None if there is none, or if it cannot be read."""
+    try:
+        (dispatch,) = read_model(to_json(smallest.dxdispatch).decode())
+        if dispatch.desc is None or dispatch.error is not None:
+            return None
+        dispatch.desc.validate()
+        return Case(smallest.case, dispatch.desc, dispatch.tensors)
+    except (OpmapError, ValueError):
+        return None
 
 
 def _dxdispatch(case: Case) -> dict[str, object] | None:

@@ -1,7 +1,8 @@
-"""The types of the JSON files in a results bundle, and of what `diff` prints. `opmap manual results` has the keys."""
+"""The types of the JSON files in a results bundle. `opmap manual results` has the keys."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -299,105 +300,10 @@ class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[Group]
 
 
-# --- opmap diff ---
-
-Change: TypeAlias = Literal["worse", "bits", "changed", "new", "gone", "better"]
-"""What became of a case.
-
-`worse`: it passed and passes no more, or it did not fail and fails now. `bits`: it fails with other wrong bits.
-`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did not pass
-and passes now."""
-
-
-class CauseSide(msgspec.Struct, frozen=True):
-    """A cause in one of the two runs: see DiagnosisDocument."""
-
-    cases: int
-    verdicts: list[Verdict]
-    where: str
-    stability: str | None
-    smallest: str
-
-
-class CauseChange(msgspec.Struct, frozen=True):
-    """A cause that is new, is fixed, or changed. `old` is null if it is new, and `new` if it is fixed."""
-
-    change: Literal["new", "fixed", "changed"]
-    text: str
-    fault: str | None
-    old: CauseSide | None
-    new: CauseSide | None
-
-
-class FactChange(msgspec.Struct, frozen=True):
-    """An option, or a fact about the machine and the software, that differs. A value is null if the run does not have it."""
-
-    name: str
-    old: str | None
-    new: str | None
-
-
-class CaseChange(msgspec.Struct, frozen=True):
-    """A case whose result changed. `place` says where it ran if a bundle has results of several places; else it is null.
-
-    `old` is null if the case is new, `new` is null if it is gone. `message` is that of the new record.
-    """
-
-    case: str
-    place: str | None
-    change: Change
-    old: Verdict | None
-    new: Verdict | None
-    message: str | None
-
-
-class SlowCase(msgspec.Struct, frozen=True):
-    """A case that is newly slow. `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians."""
-
-    case: str
-    old: float
-    new: float
-    ratio: float
-
-
-class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `opmap diff OLD NEW --json` prints. `verdicts` has the number of cases by verdict, before and now.
-
-    `causes_known` is false if one of the two has no diagnosis; then no causes are compared.
-    """
-
-    schema: str = "opmap-diff/1"
-    old: str
-    new: str
-    worse: bool
-    causes_known: bool
-    causes: list[CauseChange]
-    verdicts: dict[Verdict, tuple[int, int]]
-    environment: list[FactChange]
-    cases: list[CaseChange]
-    slow: list[SlowCase]
-    notes: list[str]
-
-
-class CauseRow(msgspec.Struct, frozen=True):
-    """A cause, and the number of its cases in each run; 0 if a run does not have it."""
-
-    text: str
-    fault: str | None
-    cases: list[int]
-
-
-class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `opmap diff DIR DIR DIR --json` prints. Each list has an entry per run.
-
-    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it,
-    and `gone` how many cases of that one it does not have.
-    """
-
-    schema: str = "opmap-diff-table/1"
-    runs: list[str]
-    causes_known: list[bool]
-    causes: list[CauseRow]
-    verdicts: dict[Verdict, list[int]]
-    worse: list[bool]
-    gone: list[int]
+DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
+    RUN: RunDocument,
+    DIAGNOSIS: DiagnosisDocument,
+    TIMES: TimesDocument,
+    SURVEY: SurveyDocument,
+}
+"""The JSON files of a bundle, each with its type."""

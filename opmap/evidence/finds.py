@@ -19,7 +19,7 @@ from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import RUN, Option
 from .json_files import read_json, read_lines
-from .reproducers.reproducer import program
+from .reproducers.reproducer import program, set_fields
 from .results_folder import ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
@@ -43,18 +43,8 @@ def program_of(find: Find, provider: str) -> str:
 
 def entry(find: Find, path: str | None) -> dict[str, object]:
     """Returns a find as `--json` prints it. `path` is the file of its program."""
-    return {
-        "id": find.id,
-        "kind": find.kind,
-        "text": find.text,
-        "oracle": find.oracle,
-        "odd": find.odd,
-        "made_by": find.made_by,
-        "seconds": find.seconds,
-        "variant": variant(find),
-        "steps": steps_of(find),
-        "program": path,
-    }
+    own = {name: getattr(find, name) for name in ("id", "kind", "text", "oracle", "odd", "made_by", "seconds")}
+    return {**own, "variant": variant(find), "steps": steps_of(find), "program": path}
 
 
 def variant(find: Find) -> str:
@@ -71,14 +61,10 @@ def _shown(value: object) -> str:
     """Returns the fields of an action that are not at their defaults."""
     if not isinstance(value, msgspec.Struct):
         return repr(value)
-    fields = []
-    for field in msgspec.structs.fields(value):
-        field_value = getattr(value, field.name)
-        default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
-        if field_value != default and field.name != "cpu_nodes":
-            text = _shown(field_value)
-            fields.append(f"{field.name}={f'({text})' if isinstance(field_value, msgspec.Struct) else text}")
-    return " ".join(fields)
+    fields = {name: given for name, given in set_fields(value).items() if name != "cpu_nodes"}
+    return " ".join(
+        f"{n}={f'({_shown(v)})' if isinstance(v, msgspec.Struct) else _shown(v)}" for n, v in fields.items()
+    )
 
 
 class FindsFolder:
@@ -125,14 +111,9 @@ class FindsFolder:
 
     def write(self, progress: Progress) -> None:
         """Writes how far the search is."""
-        counts = {name: getattr(progress, name) for name in _COUNTS}
-        content = {
-            "schema": SCHEMA,
-            "settings": {**self.settings, "seed": self.seed},
-            "progress": counts,
-            "stopped": progress.stopped,
-        }
-        self._files.write_run(content)
+        counts = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Counts)}
+        content = {"schema": SCHEMA, "settings": {**self.settings, "seed": self.seed}, "progress": counts}
+        self._files.write_run({**content, "stopped": progress.stopped})
 
     def end(self, progress: Progress) -> None:
         """Writes how far the search is, and the finds without those that turned out to be one with another."""
@@ -164,7 +145,6 @@ class FindsFolder:
 
 _ID = re.compile(r"[a-z]+-\d{1,9}", re.ASCII)
 """The id of a find, from which the name of its program is made."""
-_COUNTS = tuple(field.name for field in dataclasses.fields(Counts))
 
 
 class _Run(msgspec.Struct):

@@ -57,9 +57,8 @@ def _number(count: int, name: str) -> str:
 def _where(run: RunDocument, records: Sequence[Record], classes: Sequence[str]) -> list[str]:
     """Returns what was tested: provider, software, adapter and driver, and the kind of device."""
     asked = {name: str(value) for name, value in run.selection.items() if value is not None}
-    provider = (
-        asked.get("provider") or names(sorted({r.provider for r in records if r.provider})) or "an unknown provider"
-    )
+    ran_on = names(sorted({record.provider for record in records if record.provider}))
+    provider = asked.get("provider") or ran_on or "an unknown provider"
     package = " ".join(asked[name] for name in ("package", "version") if name in asked)
     driver = f"driver {asked['driver']}" if "driver" in asked else None
     parts = [provider, package, asked.get("adapter_name"), driver, asked.get("platform")]

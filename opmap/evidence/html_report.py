@@ -20,7 +20,7 @@ from ..judge.run import Results
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Spec, load_spec
-from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
+from ..vocabulary import TIERS, Verdict
 from .documents import HTML, SURVEY, Facts, SurveyDocument
 from .heading import heading
 from .pages import page, write_page
@@ -124,18 +124,7 @@ def _notes(bundle: WrittenBundle) -> list[str]:
 
 # --- the cases ---
 
-COLUMNS = (
-    "verdict",
-    "operator",
-    "data_type",
-    "dimensions",
-    "index_type",
-    "level",
-    "cause",
-    "stage",
-    "placement",
-    "more",
-)
+COLUMNS = ("verdict", *MatrixCell._fields, "cause", "stage", "placement", "more")
 """The columns of a case in the page behind its id and its message. Each holds the number of a text in `words`."""
 
 
@@ -148,39 +137,17 @@ def _data(
     def word(text: object) -> int:
         return words.setdefault(str(text), len(words))
 
-    def kind(record: Record) -> MatrixCell:
-        subject = "contract probe" if (record.case or "").startswith(CONTRACT) else "probe"
-        return (
-            MatrixCell(subject, "", "", "", "")
-            if (record.case or "").startswith((PROBE, CONTRACT))
-            else places[id(record)]
-        )
-
     rows = []
     for record in sorted(records, key=lambda record: not record.failed):
-        where = kind(record)
-        texts = (
-            record.verdict,
-            where.operator,
-            where.data_type,
-            where.dimensions,
-            where.index_type,
-            where.level,
-            cause_groups.number_of.get(record.case or "", ""),
-            record.stage or "",
-            _placement(record),
-            _more(record),
-        )
+        subject = "contract probe" if record.is_contract else "probe"
+        where = places.get(id(record)) or MatrixCell(subject, "", "", "", "")
+        cause = cause_groups.number_of.get(record.case or "", "")
+        texts = (record.verdict, *where, cause, record.stage or "", _placement(record), _more(record))
         message = cut(record.message, MOST_MESSAGE) if record.message else 0
         rows.append([record.case or record.file or "?", message, *map(word, texts)])
     meanings = {str(verdict): [verdict.text, verdict.good] for verdict in Verdict}
-    return {
-        "columns": COLUMNS,
-        "words": list(words),
-        "meanings": meanings,
-        "again": again_in(bundle),
-        "rows": rows,
-    }
+    content = {"columns": COLUMNS, "words": list(words), "meanings": meanings, "rows": rows}
+    return {**content, "again": again_in(bundle)}
 
 
 def _placement(record: Record) -> str:
@@ -193,16 +160,16 @@ def _placement(record: Record) -> str:
 
 def _more(record: Record) -> str:
     """Returns what else a record says, in lines."""
-    lines = [
-        ("rules", ", ".join(record.rules or [])),
-        ("place of the error", record.path),
-        ("kinds of wrong values", ", ".join(record.kinds or [])),
-        ("variant", record.variant if record.variant != "plain" else None),
-        ("substitutions", "; ".join(record.substitutions or [])),
-        ("DirectML graph", record.descriptor),
-        ("device class", record.device_class),
-    ]
-    return "\n".join(f"{name}: {cut(text, MOST_MESSAGE)}" for name, text in lines if text)
+    lines = {
+        "rules": ", ".join(record.rules or []),
+        "place of the error": record.path,
+        "kinds of wrong values": ", ".join(record.kinds or []),
+        "variant": record.variant if record.variant != "plain" else None,
+        "substitutions": "; ".join(record.substitutions or []),
+        "DirectML graph": record.descriptor,
+        "device class": record.device_class,
+    }
+    return "\n".join(f"{name}: {cut(text, MOST_MESSAGE)}" for name, text in lines.items() if text)
 
 
 # --- the sections below ---

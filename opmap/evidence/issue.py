@@ -14,6 +14,7 @@ from ..cases.variants import PLAIN, VARIANTS
 from ..engines.arrays import to_array
 from ..errors import cut
 from ..files import to_json
+from ..judge.record import Record
 from ..mapping.dxdispatch import desc_json
 from .cause_view import describe_case
 from .pages import markdown_page
@@ -43,7 +44,7 @@ _FILES = {
 @dataclass(kw_only=True)
 class Issue:
     """What an issue says. `expected` has the right outputs by field, elements without a documented value masked.
-    `default` is the provider on which the program runs if none is named.
+    `default` is the provider on which the program runs if none is named, `record` is the result if the case was run.
 
     All texts are clean already; `removed` has what was taken out of them, or None.
     """
@@ -52,9 +53,7 @@ class Issue:
     expected: Mapping[str, np.ndarray]
     provider: str | None = None
     default: str = ""
-    device_class: str | None = None
-    verdict: str | None = None
-    message: str | None = None
+    record: Record | None = None
     environment: Sequence[str] = ()
     diagnosis: Sequence[str] = ()
     again: str | None = None

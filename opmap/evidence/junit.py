@@ -41,7 +41,7 @@ def _suite(part: Part, records: Sequence[Record]) -> ET.Element:
             ET.SubElement(properties, "property", name=name, value=printable(str(value)))
     problems = list(part.problems)
     if part.exit_code and not problems and not any(record.failed for record in records):
-        problems = [_why(part.exit_code)]
+        problems = ["the run was interrupted" if part.exit_code == 130 else f"the run is red: {WHY_RED}"]
     return _counted(element, [*map(_case, records), *map(_problem, problems)])
 
 
@@ -54,12 +54,6 @@ def _counted(element: ET.Element, cases: Sequence[ET.Element]) -> ET.Element:
     return element
 
 
-def _why(exit_code: int) -> str:
-    if exit_code == 130:
-        return "the run was interrupted"
-    return f"the run is red: {WHY_RED}"
-
-
 def _case(record: Record) -> ET.Element:
     operator = printable((record.operator or "?").removeprefix("DML_OPERATOR_"))
     case = ET.Element("testcase", classname=f"opmap.{operator}", name=printable(record.case or "?"))
@@ -68,8 +62,7 @@ def _case(record: Record) -> ET.Element:
     kind = _KINDS[record.verdict.standing]
     stage = f" at {record.stage}" if record.stage and record.verdict == Verdict.ERROR else ""
     message = printable(f"{record.verdict}{stage}{f': {record.message}' if record.message else ''}")
-    attributes = {"message": message} if kind == "skipped" else {"message": message, "type": str(record.verdict)}
-    ET.SubElement(case, kind, attributes)
+    ET.SubElement(case, kind, {"message": message} | ({} if kind == "skipped" else {"type": str(record.verdict)}))
     return case
 
 

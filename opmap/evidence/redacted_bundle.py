@@ -16,19 +16,7 @@ from ..judge.record import Record
 from ..tensors import DataType
 from ..vocabulary import Stage, Verdict
 from .bundle import write_reports
-from .documents import (
-    DIAGNOSIS,
-    HTML,
-    RECORDS,
-    REPORTS,
-    RUN,
-    SURVEY,
-    TIMES,
-    DiagnosisDocument,
-    RunDocument,
-    SurveyDocument,
-    TimesDocument,
-)
+from .documents import DOCUMENTS, HTML, RECORDS, REPORTS
 from .failure_folders import FOLDER, folder_name, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
@@ -51,12 +39,12 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
     cleaner = _Cleaner(bundle, redactor)
     with ResultsFolder(output, RECORDS, option="-o").whole_or_not() as files:
         files.write_lines(map(cleaner.value, _lines(bundle)))
-        for name in (RUN, DIAGNOSIS, TIMES, SURVEY):
+        for name in DOCUMENTS:
             if (bundle.folder / name).exists():
                 files.write_file(name, formatted(cleaner.value(read_json(bundle.folder / name, dict))))
         left_out = _copy_failures(bundle, files.path, cleaner)
         _write_reports(bundle, files, redactor)
-    bundle_names = {RUN, RECORDS, *REPORTS, TIMES, SURVEY, HTML, FOLDER}
+    bundle_names = {RECORDS, *DOCUMENTS, *REPORTS, HTML, FOLDER}
     return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in bundle_names)])
 
 
@@ -66,14 +54,13 @@ class _Cleaner:
     def __init__(self, bundle: WrittenBundle, redactor: Redactor):
         self._clean = cache(redactor)
         self._kept, self._keys = set(_OWN_WORDS), _keys()
-        redactor.learn(texts(read_json(bundle.folder / RUN, dict)))
         for _, record in bundle.read_records():
             if record.file is None and record.case:
                 self._kept.add(record.case)  # it is in the catalogue
         for line in _lines(bundle):
             redactor.learn(texts(line))
-        for name, document in ((DIAGNOSIS, bundle.diagnosis), (SURVEY, bundle.survey)):
-            if document:
+        for name in DOCUMENTS:
+            if (bundle.folder / name).exists():
                 redactor.learn(texts(read_json(bundle.folder / name, dict)))
 
     def text(self, text: str) -> str:
@@ -116,8 +103,9 @@ class _Cleaner:
 
 def _keys() -> set[str]:
     """Returns the keys of the JSON documents of a bundle."""
-    documents = (RunDocument, Record, DiagnosisDocument, TimesDocument, SurveyDocument)
-    _, types = msgspec.json.schema_components(documents, schema_hook=lambda _: {"description": "any value"})
+    _, types = msgspec.json.schema_components(
+        [Record, *DOCUMENTS.values()], schema_hook=lambda _: {"description": "any value"}
+    )
     return {key for type in types.values() for key in type.get("properties", ())}
 
 

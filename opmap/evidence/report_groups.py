@@ -12,14 +12,11 @@ from ..cases.in_variants import split_id
 from ..diagnosis.causes import causes
 from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.judged_run import JudgedRun
-from ..errors import OpmapError
-from ..files import to_json
 from ..judge.record import Record, at_wrong_output
 from ..limits import MAX_GLOB
-from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
 from .again import again_words, command_line
-from .cause_view import CauseView, diagnosis_document
+from .cause_view import CauseView, case_of, diagnosis_document
 from .documents import DiagnosisDocument, Group
 from .failure_folders import FOLDER, folder_name
 from .report_picture import Picture, picture
@@ -92,7 +89,7 @@ def _group(
 ) -> ShownGroup:
     id = group.smallest.case
     shown = None
-    if number <= MOST_PICTURES and (case := cases.get(id) or _of_dispatch(group)):
+    if number <= MOST_PICTURES and (case := cases.get(id) or case_of(group.smallest)):
         record, actual, output = records.get(id), group.smallest.actual, group.smallest.output
         if record:
             case, record = at_wrong_output(case, record)
@@ -101,20 +98,6 @@ def _group(
             case = replace(case, desc=case.desc.of_output(output))
         shown = picture(case, comparable_bits(case, actual))
     return ShownGroup(number, group.cases, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
-
-
-def _of_dispatch(group: Group) -> Case | None:
-    """Returns the smallest case of a group as its DxDispatch model says it; None if it cannot be read."""
-    if group.smallest.dxdispatch is None:
-        return None
-    try:
-        (dispatch,) = read_model(to_json(group.smallest.dxdispatch).decode())
-        if dispatch.desc is None or dispatch.error is not None:
-            return None
-        dispatch.desc.validate()
-        return Case(group.smallest.case, dispatch.desc, dispatch.tensors)
-    except (OpmapError, ValueError):
-        return None
 
 
 def again_in(bundle: WrittenBundle) -> list[str]:

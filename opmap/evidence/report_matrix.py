@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..cases.case import Case, id_parts
 from ..descriptors import FEATURE_LEVELS
@@ -23,8 +23,7 @@ Key: TypeAlias = tuple[str, str, str]
 """The key of a cell: operator, type, and column."""
 
 
-@dataclass(frozen=True)
-class MatrixCell:
+class MatrixCell(NamedTuple):
     """The place of a case: operator, data type, dimension count and index type, `?` where it is not known.
 
     `level` is the first feature level at which the page documents the types and the dimensions.
@@ -169,10 +168,12 @@ def _matrices(
     def matrix(operator: str) -> Matrix:
         own = {key: counts for key, counts in counters.items() if key[0] == operator}
         columns = sorted({column for _, _, column in own}, key=order)
-        keys = [[(operator, type, column) for column in columns] for type in sorted({key[1] for key in own}, key=_size)]
-        rows = [
-            Row(of[0][1], [Count(**own.get(key, Counter()), documented=key in documented) for key in of]) for of in keys
-        ]
+
+        def count(key: Key) -> Count:
+            return Count(**own.get(key, Counter()), documented=key in documented)
+
+        types = sorted({type for _, type, _ in own}, key=_size)
+        rows = [Row(type, [count((operator, type, column)) for column in columns]) for type in types]
         total: Mapping[str, Any] = sum(own.values(), Counter())
         return Matrix(operator, Count(**total), columns, rows)
 

@@ -20,7 +20,7 @@ from ..engines.providers import OpenProvider
 from ..errors import InputError, cut
 from ..files import TEMPORARY, read_bytes, remove, to_json, write_file
 from ..limits import MAX_SHOWN
-from .documents import RUN, Option
+from .documents import PLACE, RUN, Option
 from .failure_folders import FOLDER, remove_failures
 
 LOCK = f"{TEMPORARY}lock"
@@ -37,15 +37,13 @@ def identity(provider: OpenProvider | None) -> dict[str, str | None]:
 
     Results of two identities never come into one folder. Every value is None if the provider is missing.
     """
+    if provider is None:
+        return dict.fromkeys(name for name in PLACE if name != "provider")
     return {
-        "platform": sysconfig.get_platform() if provider else None,
-        "package": provider.package if provider else None,
-        "version": provider.version if provider else None,
-        "device_class": provider.device_class if provider else None,
-        "adapter_name": provider.adapter if provider else None,
-        "driver": provider.driver(provider.environment())
-        if provider and (provider.directml or provider.direct)
-        else None,
+        "platform": sysconfig.get_platform(),
+        **{name: getattr(provider, name) for name in ("package", "version", "device_class")},
+        "adapter_name": provider.adapter,
+        "driver": provider.driver(provider.environment()) if provider.directml or provider.direct else None,
     }
 
 

@@ -9,12 +9,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from ..tensors import DataType
 from ..vocabulary import Verdict
 from .documents import (
     DIAGNOSIS,
+    DOCUMENTS,
     RECORDS,
     RUN,
     SURVEY,
@@ -34,7 +35,6 @@ from .documents import (
     Part,
     RunDocument,
     SurveyDocument,
-    TimesDocument,
     Totals,
 )
 from .json_files import read_json, read_lines
@@ -171,15 +171,14 @@ def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> Writt
     if not (path / RUN).is_file():
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
-    run = _document(path / RUN, RunDocument)
-    if not run.runs:
+    names = [name for name in DOCUMENTS if os.path.lexists(path / name) and (causes or name != DIAGNOSIS)]
+    documents: dict[str, Any] = {name: _document(path / name, DOCUMENTS[name]) for name in names}
+    bundle = WrittenBundle(path, documents[RUN], documents.get(DIAGNOSIS), {}, documents.get(SURVEY))
+    if not bundle.parts:
         raise InputError("must hold a part", path="$.parts", file=str(path / RUN))
-    times = _document(path / TIMES, TimesDocument).seconds if os.path.lexists(path / TIMES) else {}
-    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if causes and os.path.lexists(path / DIAGNOSIS) else None
-    for number, group in enumerate(diagnosis.groups if diagnosis else ()):
+    for number, group in enumerate(bundle.diagnosis.groups if bundle.diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
-    survey = _document(path / SURVEY, SurveyDocument) if os.path.lexists(path / SURVEY) else None
-    return WrittenBundle(path, run, diagnosis, times, survey)
+    return replace(bundle, seconds=documents[TIMES].seconds) if TIMES in documents else bundle
 
 
 def read_diagnosis(file: str) -> DiagnosisDocument:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from opmap.evidence.diff import DiffDocument, TableDocument
 from opmap.evidence.documents import (
     DiagnosisDocument,
-    DiffDocument,
     RunDocument,
     SurveyDocument,
-    TableDocument,
     TimesDocument,
 )
 from opmap.judge.record import Record

@@ -31,7 +31,8 @@ from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
 from opmap.evidence.bundle import Bundle
-from opmap.evidence.diff import ReadRun, compare, diff_view
+from opmap.evidence.diff import ReadRun, compare
+from opmap.evidence.diff_view import diff_view
 from opmap.evidence.merge import Merging
 from opmap.evidence.sums import ids_digest
 from opmap.evidence.written_bundle import read_bundle

@@ -13,9 +13,9 @@ import pytest
 from opmap import cli
 from opmap.cli.commands.fuzz import _shipped
 from opmap.errors import InputError
-from opmap.evidence.finds import _COUNTS, FindsFolder
+from opmap.evidence.finds import FindsFolder
 from opmap.fuzz.judging import Failure
-from opmap.fuzz.search import Progress
+from opmap.fuzz.search import Counts, Progress
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 
@@ -78,7 +78,7 @@ def stale(tmp_path, monkeypatch):
 
 def test_every_count_is_kept():
     """run.json holds each count of a search, so that a resumed search goes on with all of them."""
-    assert {field.name for field in fields(Progress)} - {"finds", "stopped"} == set(_COUNTS)
+    assert {field.name for field in fields(Progress)} - {"finds", "stopped"} == {field.name for field in fields(Counts)}
 
 
 def test_what_known_defects_show():

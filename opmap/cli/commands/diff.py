@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ...errors import InputError
-from ...evidence.diff import MOST_CASES_IN_PAGE, ReadRun, compare, compare_all, diff_view
+from ...evidence.diff import ReadRun, compare, compare_all
+from ...evidence.diff_view import MOST_CASES_IN_PAGE, diff_view
 from ...evidence.pages import MARK, page, write_page
 from ...evidence.terminal import console, print_text, write_json
 from ...evidence.written_bundle import read_bundle

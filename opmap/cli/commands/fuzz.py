@@ -6,7 +6,6 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
 
 import numpy as np
 
@@ -46,13 +45,8 @@ def run(options: Namespace) -> int:
         raise InputError("--shrink must come with --resume DIR, the folder of a search")
     session_options = SessionOptions.read(vars(options))
     opened = open_provider(options.provider, **session_options.place)
-    settings = {
-        "provider": opened.name,
-        "adapter": options.adapter,
-        "device_id": options.device_id,
-        **session_options.of_runtime,
-        **identity(opened),
-    }
+    asked = {"provider": opened.name, "adapter": options.adapter, "device_id": options.device_id}
+    settings = {**asked, **session_options.of_runtime, **identity(opened)}
     place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")
     if options.report or options.resume:
         place = nullcontext(options.report or options.resume)
@@ -70,17 +64,11 @@ def run(options: Namespace) -> int:
     finally:
         opened.close()
     if options.json:
-        content = {
-            "seed": folder.seed,
-            "seconds": round(progress.seconds, 1),
-            "sequences": progress.sequences,
-            "finds": entries,
-            "coverage": [
-                dict(zip(("operator", "placement", "form", "way"), key.split(" "), strict=True)) | {"plans": number}
-                for key, number in sorted(progress.coverage.items())
-            ],
-        }
-        write_json(content)
+        names = ("operator", "placement", "form", "way")
+        covered = [(key.split(" "), number) for key, number in sorted(progress.coverage.items())]
+        coverage = [dict(zip(names, words, strict=True)) | {"plans": number} for words, number in covered]
+        content = {"seed": folder.seed, "seconds": round(progress.seconds, 1), "sequences": progress.sequences}
+        write_json({**content, "finds": entries, "coverage": coverage})
     else:
         _print(progress, folder if written else None, opened.name)
     nothing_ran = 0 < progress.sequences == progress.unsupported + progress.uncompiled
@@ -187,22 +175,20 @@ def _go(work: Callable[[], Progress], folder: FindsFolder) -> bool:
 def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
     for find in progress.finds:
         print_line(f"{find.id}: {find.text}")
-        print_line(f"  needs: {variant(find)}")
-        for line in steps_of(find):
+        graph = "right" if find.made_by == "DirectML" else "wrong"
+        made = f"the graph that the EP hands to DirectML is {graph}: {find.made_by} makes the wrong values"
+        large = "it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
+        lines = [
+            f"needs: {variant(find)}",
+            *steps_of(find),
+            find.odd and f"three answers, the odd one out: {find.odd}",
+            find.made_by and made,
+            None if find.stable else "it does not fail each time",
+            large if find.unshrunk else None,
+            folder and f"program: {folder.path(find)}",
+        ]
+        for line in filter(None, lines):
             print_line(f"  {line}")
-        if find.odd:
-            print_line(f"  three answers, the odd one out: {find.odd}")
-        if find.made_by:
-            graph = "right" if find.made_by == "DirectML" else "wrong"
-            print_line(f"  the graph that the EP hands to DirectML is {graph}: {find.made_by} makes the wrong values")
-        if not find.stable:
-            print_line("  it does not fail each time")
-        if find.unshrunk:
-            print_line(
-                "  it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
-            )
-        if folder:
-            print_line(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
     counts = [
         (progress.duplicates, "failed like a find"),

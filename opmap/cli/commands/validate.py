@@ -87,19 +87,27 @@ def run_and_diagnose(
         show(session, diagnoses, options.json)
     for problem in unwritten:
         print_error(problem)
-    if session.bundle and unwritten and not options.json:
-        _print_report(session.bundle.folder)
-    if unwritten and not options.json:
-        console().print("FAILED: not everything could be written.", style="bold red")
-    elif missing and not options.json:
-        style, count = "bold red" if session.exit_code else "bold yellow", len(session.items)
-        console().print(printable(f"NOT RUN: {missing}. None of {count:,} cases was run."), style=style, soft_wrap=True)
-    elif not options.json:
-        why = "a known failure is out of date" if session.problems else ""
-        print_total(console(), session.results.records, session.exit_code, perf_counter() - begin, why)
-    if session.bundle and not unwritten and not options.json:
-        _print_report(session.bundle.folder)
+    if not options.json:
+        _print_end(session, perf_counter() - begin, missing, whole=not unwritten)
     return 2 if unwritten else session.exit_code
+
+
+def _print_end(session: Session, seconds: float, missing: str | None, *, whole: bool) -> None:
+    """Prints the total of a run, or why there is none, and where its bundle is."""
+    out = console()
+    if not whole:
+        out.print("FAILED: not everything could be written.", style="bold red")
+    elif missing:
+        style, text = (
+            "bold red" if session.exit_code else "bold yellow",
+            f"None of {len(session.items):,} cases was run.",
+        )
+        out.print(printable(f"NOT RUN: {missing}. {text}"), style=style, soft_wrap=True)
+    else:
+        why = "a known failure is out of date" if session.problems else ""
+        print_total(out, session.results.records, session.exit_code, seconds, why)
+    if session.bundle:
+        _print_report(session.bundle.folder)
 
 
 def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:

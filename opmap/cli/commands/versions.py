@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,12 +21,13 @@ from ...engines.dml_linux import Pair, check_pair, find_rig, pairs, run_command,
 from ...engines.other_directml import dll_in, other_directml
 from ...engines.providers import ProviderMissing
 from ...errors import InputError, printable
+from ...evidence.cause_view import case_of
+from ...evidence.documents import SmallestDocument
 from ...evidence.known_defects import find_item
 from ...evidence.terminal import console, print_line, progress, stdout_for_json, write_json
 from ...evidence.written_bundle import read_diagnosis
 from ...judge.judge import Judge
 from ...known import Word, find_defect
-from ...mapping.dxdispatch import read_model
 from ...session import Session
 from ...session.options import SessionOptions
 
@@ -79,20 +79,18 @@ def _subjects(options: Namespace) -> list[tuple[str, Subject]]:
     groups = read_diagnosis(options.diagnosis).groups
     if not groups:
         raise InputError("must hold a cause, got none", file=options.diagnosis)
-    return [_failing(group.smallest.case, group.ids[0], group.smallest.dxdispatch) for group in groups]
+    return [_failing(group.smallest, group.ids[0]) for group in groups]
 
 
-def _failing(smallest: str, first: str, dxdispatch: dict[str, object] | None) -> tuple[str, Case | ContractProbe]:
+def _failing(smallest: SmallestDocument, first: str) -> tuple[str, Case | ContractProbe]:
     """Returns the smallest case of a cause, or its first one if that is in the catalogue; else the case of its DxDispatch file."""
-    for id in (smallest, first):
-        try:
+    for id in (smallest.case, first):
+        with suppress(InputError):
             return id, find_item(id)
-        except InputError:
-            continue
-    dispatch = read_model(json.dumps(dxdispatch))[0] if dxdispatch else None
-    if dispatch is None or dispatch.desc is None:
-        raise InputError(f"{smallest} is not in the catalogue, and too large for a DxDispatch file")
-    return smallest, Case(smallest, dispatch.desc, dispatch.tensors)
+    case = case_of(smallest)
+    if case is None:
+        raise InputError(f"{smallest.case} is not in the catalogue, and has no DxDispatch file")
+    return smallest.case, case
 
 
 def _places(options: Namespace) -> Sequence[Place]:

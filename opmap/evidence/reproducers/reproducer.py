@@ -117,17 +117,10 @@ def _is_plain(expected_steps: Sequence[ExpectedStep]) -> bool:
     """Returns whether the steps only create a session of the usual setup, and run it once."""
     if [type(expected.step) for expected in expected_steps] != [Open, Run]:
         return False
-    (opened, ran) = (expected.step for expected in expected_steps)
+    (opened, ran), last = (expected.step for expected in expected_steps), expected_steps[1]
     assert isinstance(opened, Open) and isinstance(ran, Run)
-    plain_run = Run(session=ran.session, feeds=ran.feeds)
-    compared = len(expected_steps[1].outputs) == 1 and expected_steps[1].fails == "never"
-    return (
-        opened.setup == Setup()
-        and not opened.files
-        and ran == plain_run
-        and compared
-        and not expected_steps[1].tolerances
-    )
+    usual = opened.setup == Setup() and not opened.files and ran == Run(session=ran.session, feeds=ran.feeds)
+    return usual and len(last.outputs) == 1 and last.fails == "never" and not last.tolerances
 
 
 @dataclass
@@ -139,7 +132,7 @@ class _Writer:
 
     def step(self, expected: ExpectedStep) -> str:
         """Returns a step as a dictionary: its fields that are not at their defaults, and what must happen."""
-        fields = {"step": type(expected.step).__name__.lower(), **_set_fields(expected.step)}
+        fields = {"step": type(expected.step).__name__.lower(), **set_fields(expected.step)}
         pairs = [f"{name!r}: {self._field(name, value)}" for name, value in fields.items() if name != "static"]
         if expected.outputs:
             outputs = expected.outputs[0] if len(expected.outputs) == 1 else list(expected.outputs)
@@ -179,7 +172,7 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, msgspec.Struct):
-            return self.expression(_set_fields(value))
+            return self.expression(set_fields(value))
         if isinstance(value, Mapping):
             return f"{{{', '.join(f'{key!r}: {self.expression(item)}' for key, item in value.items())}}}"
         if isinstance(value, (list, tuple)):
@@ -213,7 +206,7 @@ class _Writer:
         return f"file({found!r})"
 
 
-def _set_fields(struct: msgspec.Struct) -> dict[str, object]:
+def set_fields(struct: msgspec.Struct) -> dict[str, object]:
     """Returns the fields of a struct that are not at their defaults."""
     fields: dict[str, object] = {}
     for each in msgspec.structs.fields(struct):
