@@ -27,6 +27,9 @@ _T = TypeVar("_T")
 TEMPORARY = ".opmap-"
 """The name of every temporary file and folder of opmap begins so."""
 
+LONG_PATH = 100
+"""From this length on, the path of a folder gets a form on Windows to which its limit of 260 characters does not apply."""
+
 PATIENCE = 2.0
 """For how many seconds opmap tries to replace a file that another program holds: a virus scanner, OneDrive, an editor."""
 
@@ -92,6 +95,14 @@ def file_inside(folder: str | os.PathLike[str], name: str, whose: str) -> Path:
     if file is None or not file.is_relative_to(root):
         raise InputError(f"must be a file inside {whose} own folder, got {shown(name)}")
     return file
+
+
+def without_limit(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a folder below which paths may have more than 260 characters, also on Windows."""
+    full = os.path.abspath(path)
+    if sys.platform == "win32" and len(full) > LONG_PATH and not full.startswith("\\\\"):
+        return Path(f"\\\\?\\{full}")
+    return Path(path)
 
 
 def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> None:

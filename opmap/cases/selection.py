@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
 
@@ -31,6 +31,8 @@ class Wanted:
 
     ids: Sequence[str] = ()
     globs: Sequence[str] = ()
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False)
+    """Id -> the file and the line in which it stands."""
 
     @classmethod
     def of(cls, words: Iterable[str], operators: Iterable[str] = ()) -> Wanted:
@@ -42,13 +44,15 @@ class Wanted:
         ids: list[str] = []
         names_of = [own.lower() for name in operators for own in operators_named(name)]
         globs = [f"{prefix}{name}/*" for name in names_of for prefix in ("", PROBE)]
+        places: dict[str, tuple[str, int]] = {}
         for word in words:
-            listed = _listed_ids(word) if os.path.exists(word) else [word]
+            listed = _listed_ids(word) if os.path.exists(word) else {word: None}
+            places |= {id: (word, line) for id, line in listed.items() if line}
             ids += [one for one in listed if not is_glob(one)]
             globs += [one for one in listed if is_glob(one)]
         _check_ids(ids)
         check_globs(globs)
-        return cls(ids=ids, globs=globs)
+        return cls(ids=ids, globs=globs, places=places)
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.globs)
@@ -106,7 +110,7 @@ class Selection:
         """
         found: list[Case] = []
         if self.all_ids:
-            _, found = find_cases(self.all_ids, self.tier, advance)
+            _, found = find_cases(self.all_ids, self.tier, advance, places=self.wanted.places)
         listed: Iterable[Case] = found
         if not self.ids and (self.wanted.globs or not self.wanted):
             if self._without_cases and not found:
@@ -225,21 +229,22 @@ def _check_ids(ids: Collection[str]) -> None:
         raise InputError(f"must be an id of at most {MAX_GLOB} characters, got {len(long)}")
 
 
-def _listed_ids(file: str) -> list[str]:
-    """Returns the ids in a file, one per line. Raises InputError if it is no list of ids, or beyond the limits."""
+def _listed_ids(file: str) -> dict[str, int | None]:
+    """Returns the ids in a file, one per line, each with the number of its line. Raises InputError if it is no list of ids, or beyond the limits."""
     try:
         is_list = not (os.path.isdir(file) or file.lower().endswith((".onnx", ".json")))
         text = read_text(file) if is_list else ""
         if not is_list or "\0" in text or text.lstrip().startswith("{"):
             wanted = "must be a file of ids, one per line: for models and descriptors there is opmap check"
             raise InputError(f"{wanted} {file}")
-        ids = []
-        for line in io.StringIO(text):
+        ids, count = dict[str, int | None](), 0
+        for number, line in enumerate(io.StringIO(text), 1):
             if len(line) > MAX_GLOB:
                 raise InputError(f"must hold lines of at most {MAX_GLOB} characters, got {len(line)}")
             if line.strip() and not line.startswith("#"):
-                ids.append(line.strip())
-                if len(ids) > MAX_IDS:
+                ids.setdefault(line.strip(), number)
+                count += 1
+                if count > MAX_IDS:
                     raise InputError(f"must hold at most {MAX_IDS} case ids")
         if not ids:
             raise InputError("must hold a case id, got none")
@@ -277,12 +282,13 @@ def find_cases(
     advance: Callable[[], None] = lambda: None,
     *,
     wanted: str = "the id of a case",
+    places: Mapping[str, tuple[str, int]] | None = None,
 ) -> tuple[Tier, list[Case]]:
     """Returns the tier that has all these ids, and the cases with them in the order of the catalogue.
 
     The tier is `tier` if it has them all, else the smallest that has. Each id has at most MAX_GLOB characters; those of
     probes and contract probes count for the tier, and give no case. Calls `advance` for each case. Raises InputError with
-    the nearest ids if one id exists nowhere; the message says that it must be `wanted`.
+    the nearest ids if one id exists nowhere; the message says that it must be `wanted`, and names its place, if it is in `places`.
     """
     probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
     case_ids = set(ids).difference(probe_ids)
@@ -303,7 +309,9 @@ def find_cases(
         if nearest
         else "no file has this name either; opmap validate --list prints ids"
     )
-    raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})")
+    file, line = (places or {}).get(unknown, (None, None))
+    path = f"line {line}" if line else None
+    raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})", path=path, file=file)
 
 
 def _probe_ids() -> list[str]:

@@ -372,10 +372,10 @@ class SessionOptions(_Table):
 
     def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
         """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
+        pack = self.pack if batched_with and self.pack > 1 else None
         more = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
-        more["pack"] = self.pack if batched_with and self.pack > 1 else None
         cases = (*batched_with, case) if file is None else ()
-        return command_line(again_words({**self.selected, **more}, *cases, file=file))
+        return command_line(again_words({**self.selected, **more, "pack": pack}, *cases, file=file))
 
 
 def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:

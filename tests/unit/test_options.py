@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 import pytest
 
 from opmap import SessionOptions
 from opmap.cli.parser import COMMANDS, Parser, add_options, parser
 from opmap.errors import InputError
+from opmap.evidence.again import command_line
+from opmap.files import without_limit
 from opmap.session.option_types import count
 from opmap.session.options import JUDGING, OPTIONS, PYTEST, WRITTEN, Option, add_pytest_options, of_command
 
@@ -156,3 +159,22 @@ class TestTable:
         for options in ({"fresh_sessions": True}, {"provider": "directml"}, {"provider": "fault:none"}):
             with pytest.raises(InputError, match="--pack"):
                 SessionOptions(pack=2, **options).check()
+
+
+class TestCommandLine:
+    """Commands are printed as a shell of the system takes them."""
+
+    def test_windows(self, monkeypatch):
+        """cmd knows no single quotes."""
+        words = ["opmap", "check", r"C:\my models\x.onnx", "--provider", "dml"]
+        assert r"opmap check 'C:\my models\x.onnx' --provider dml" == command_line(words)
+        monkeypatch.setattr(sys, "platform", "win32")
+        assert r'opmap check "C:\my models\x.onnx" --provider dml' == command_line(words)
+
+
+def test_long_paths(monkeypatch, tmp_path):
+    """On Windows a long folder gets the form to which the limit of 260 characters does not apply."""
+    long = tmp_path / ("x" * 100)
+    assert long == without_limit(long)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert (f"\\\\?\\{long}", tmp_path / "x") == (str(without_limit(long)), without_limit(tmp_path / "x"))

@@ -9,15 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ...documentation import (
-    CorrectedPage,
-    Finding,
-    Page,
-    correct_page,
-    findings_of,
-    patch_of,
-    read_page,
-)
+from ...documentation import Finding, Page, correct_page, findings_of, patch_of, read_page
 from ...errors import InputError, printable
 from ...evidence.terminal import print_error, print_line, write_exactly, write_json
 from ...files import check_output, read_bytes, read_text, write_output
@@ -91,22 +83,19 @@ def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
 
 
 def _corrections(options: Namespace) -> int:
-    def read(file: str) -> tuple[CorrectedPage, str]:
-        page = correct_page(_whole(file), name=file)
-        return page, patch_of(page, Path(file).name)
+    pages, bad = _each(options.files, lambda file: correct_page(_whole(file), name=file))
+    patches = [patch_of(page, Path(page.name).name) for page in pages]
+    text, mark = "".join(patches), ", computed by opmap "
+    if options.html and pages:
+        from ...evidence.documentation_html import corrections_html  # here: the template engine is slow to load
+        from ...evidence.pages import MARK
 
-    corrected, bad = _each(options.files, read)
-    pages, patches = [page for page, _ in corrected], [patch for _, patch in corrected]
-    if pages:
-        text = _html(pages, patches) if options.html else "".join(patches)
-        if options.output is None:
-            write_exactly(text)
-        else:
-            from ...evidence.pages import MARK  # here: the template engine is slow to load
-
-            mark = MARK if options.html else ", computed by opmap "
-            check_output(options.output, mark.encode(), options.files, force=options.force)
-            write_output(options.output, text.encode())
+        text, mark = corrections_html(pages, patches), MARK
+    if pages and options.output is None:
+        write_exactly(text)
+    elif pages:
+        check_output(options.output, mark.encode(), options.files, force=options.force)
+        write_output(options.output, text.encode())
     return 2 if bad else int(any(page.corrections or page.findings for page in pages))
 
 
@@ -114,9 +103,3 @@ def _whole(file: str) -> str:
     """Returns the text of a page with its byte order mark, which a patch of the first lines must hold."""
     text = read_text(file)
     return "\ufeff" + text if read_bytes(file).startswith(b"\xef\xbb\xbf") else text
-
-
-def _html(pages: Sequence[CorrectedPage], patches: Sequence[str]) -> str:
-    from ...evidence.documentation_html import corrections_html  # imported here: the template engine is slow to load
-
-    return corrections_html(pages, patches)

@@ -40,15 +40,16 @@ def run(options: Namespace) -> int:
         if bundle and bundle.asked("provider") != session.provider_name:
             message = f"must be a results bundle of {session.provider_name}, got one of {bundle.asked('provider')}"
             raise InputError(message, file=options.report)
+        name, device_class = session.provider_name, None
         if isinstance(judge, Judge):
+            device_class = judge.provider.device_class
             try:
                 _ask(judge, observations, dangerous=options.rerun_dangerous)
                 rules = _rules(judge)
             except KeyboardInterrupt:
                 interrupted = True
-        name, device_class = session.provider_name, judge.provider.device_class if isinstance(judge, Judge) else None
-    if not isinstance(judge, Judge):
-        print_error(f"not run: {judge}")
+        else:
+            print_error(f"not run: {judge}")
     document = survey_document(name, device_class, observations, rules)
     place = f"{name} ({device_class})" if device_class else name
     if options.json:

@@ -41,18 +41,20 @@ def run(options: Namespace) -> int:
 
 
 def _list(options: Namespace) -> int:
-    """Prints the ids of the selected cases and probes; of `faults` the planted faults."""
+    """Prints the ids of the selected cases and probes that the provider has; of `faults` the planted faults."""
     if options.wanted == ["faults"]:
         from ...faults.registry import FAULTS
 
         for name, fault in FAULTS.items():
             print_line(f"fault:{name}  {fault.text}")
         return 0
-    session = Session(SessionOptions.read({**vars(options), "report": None, "resume": None}))
-    with progress(None, "choosing cases") as advance:
-        cases = session.choose(advance)
-    for item in (*cases, *session.selection.probes()):
-        print_line(item.id)
+    with Session(SessionOptions.read({**vars(options), "report": None, "resume": None})) as session:
+        with progress(None, "choosing cases") as advance:
+            session.choose(advance)
+        for item in (*session.cases, *(session.probes if session.provider else session.selection.probes())):
+            print_line(item.id)
+        if note := session.variants_note:
+            print_error(note)
     return 0
 
 

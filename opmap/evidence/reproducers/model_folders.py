@@ -25,7 +25,7 @@ from ...cases.covering_arrays import model_descriptor
 from ...cases.variants import VARIANTS, Formed
 from ...cases.variants.forms_constants import EXTERNAL_FILE
 from ...errors import InputError, shown
-from ...files import TEMPORARY, is_stream, read_bytes, replace
+from ...files import TEMPORARY, is_stream, read_bytes, replace, without_limit
 from ...judge.compare import undefined
 from ...judge.onnx_models.reading import MANIFEST
 from ...mapping import IndexConversion, MappedModel, map_descriptor
@@ -122,10 +122,11 @@ def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> N
     First all are written into a temporary folder: if one cannot be written, nothing is changed. Raises InputError if a
     file cannot be written.
     """
-    if stream := next((path for name in files if is_stream(path := Path(folder, name))), None):
+    folder = without_limit(folder)
+    if stream := next((path for name in files if is_stream(path := folder / name)), None):
         raise InputError("must be a file, got a device or a pipe", file=str(stream))
-    with _staged(Path(folder), files.items()) as stage:
-        _move(stage, Path(folder))
+    with _staged(folder, files.items()) as stage:
+        _move(stage, folder)
 
 
 def _move(source: Path, target: Path) -> None:
@@ -188,7 +189,7 @@ def build(folder: str | os.PathLike[str], folders: Iterable[ModelFolder]) -> Non
     Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
     the folder of an earlier build, or if one of these files is not as a build wrote it.
     """
-    folder, digests = Path(folder), dict[str, str]()
+    folder, digests = without_limit(folder), dict[str, str]()
     earlier = _earlier(folder)
 
     def files() -> Iterator[tuple[str, bytes]]:
