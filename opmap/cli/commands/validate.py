@@ -97,6 +97,8 @@ def run_and_diagnose(
 def _print_end(session: Session, seconds: float, missing: str | None, *, whole: bool) -> None:
     """Prints the total of a run, or why there is none, and where its bundle is."""
     out = console()
+    if session.bundle and not whole:
+        _print_report(session.bundle.folder)
     if not whole:
         out.print("FAILED: not everything could be written.", style="bold red")
     elif missing:
@@ -108,7 +110,7 @@ def _print_end(session: Session, seconds: float, missing: str | None, *, whole: 
     else:
         why = "a known failure is out of date" if session.problems else ""
         print_total(out, session.results.records, session.exit_code, seconds, why)
-    if session.bundle:
+    if session.bundle and whole:
         _print_report(session.bundle.folder)
 
 
