@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from ..descriptors import OperatorDesc, TensorDesc
+from ..descriptors import OperatorDesc
 from ..mapping.dxdispatch import desc_json
 from ..tensors import DataType, Tensor
 from .variants import PLAIN, Inputs
@@ -58,16 +58,11 @@ class Case:
         """
         return self.desc.interpret(self.tensors)
 
-    def lighten(self, known: dict[TensorDesc, TensorDesc] | None = None) -> None:
-        """Frees what was computed from the descriptor. It is computed again when it is needed.
-
-        With `known`, cases share equal tensor descs: `known` holds the first of each, and takes new ones.
-        """
+    def lighten(self) -> None:
+        """Frees what was computed from the descriptor. It is computed again when it is needed."""
         state, attributes = self.desc.state, vars(self.desc)
         for name in attributes.keys() - state.keys():
             del attributes[name]
-        if known is not None:
-            attributes |= {n: known.setdefault(m, m) for n, m in state.items() if isinstance(m, TensorDesc)}
 
 
 _NO_OFFSETS: Mapping[str, int] = {}
@@ -108,35 +103,6 @@ def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping
     return f"d{dimensions}" + "".join(f".{short}{numbers[name]}" for name, short in short_names.items() if short)
 
 
-class CaseIds:
-    """Wanted case ids. `left` holds the ids not found yet.
-
-    The catalogue asks `may_begin` to skip descriptors that cannot have a wanted id.
-    """
-
-    def __init__(self, ids: Iterable[str]) -> None:
-        self.left = set(ids)
-        words = (id.split("/") for id in self.left)
-        self._beginnings = {"/".join(parts[:count]) for parts in words for count in range(1, len(parts))}
-        self._beginnings |= {beginning.split(".")[0] for beginning in self._beginnings}
-        self._generated = {id.split("/")[0] for id in self.left if id_parts(id)}
-
-    def may_begin(self, *words: str) -> bool:
-        """Returns whether a wanted id begins so: with an operator, a data type, and a shape or its dimension count."""
-        return "/".join(words).lower() in self._beginnings
-
-    def may_be_generated(self, operator: str) -> bool:
-        """Returns whether a wanted id has the form of an operator's generated cases: any but its examples."""
-        return operator.lower() in self._generated
-
-    def take(self, case: Case) -> bool:
-        """Marks the id of the case as found. Returns whether it was wanted and not found before."""
-        if case.id not in self.left:
-            return False
-        self.left.remove(case.id)
-        return True
-
-
 def id_parts(id: str) -> dict[str, str]:
     """Returns the parts of a generated case's id; empty for any other text."""
     words = id.split("/")
@@ -153,6 +119,7 @@ def id_parts(id: str) -> dict[str, str]:
         "index_pattern": pattern,
         "index_path": path,
         "data": words[4].split(".")[0].rstrip("0123456789"),
+        "round": words[4].split(".")[0],
     }
 
 

@@ -5,13 +5,12 @@ An operator's file declares its own parameters. This module adds the parameters 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, Operator, size_classes
 from ..tensors import DataType
-from .case import INDEX_PATHS, Case, case_id
+from .case import INDEX_PATHS, Case, case_id, id_parts
 from .values import DATA_PATTERNS, Filled, allows, index_patterns, rounds, shows, signed
 from .written_once import group_of, rows_of
 
@@ -126,14 +125,6 @@ def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:
     )
 
 
-def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
-    """Returns whether a descriptor can have the index pattern and the index path of a choice, with its index type."""
-    if not desc.index_bounds:
-        return True
-    forms = possible_forms(desc, DataType[choice["index_type"]])
-    return (choice["index_pattern"], choice["index_path"]) in forms
-
-
 def possible_patterns(desc: OperatorDesc, index_type: DataType) -> list[str]:
     """Returns the index patterns that a descriptor with index tensors can have, with an index type."""
     patterns = (p for p in index_patterns(desc.spec()) if index_type.kind == "signed" or not signed(p))
@@ -148,22 +139,18 @@ def possible_forms(desc: OperatorDesc, index_type: DataType) -> list[tuple[str, 
     return [(pattern, path) for pattern in patterns for path in INDEX_PATHS if path != impossible]
 
 
-def cases_in(desc: OperatorDesc, choice: Mapping[str, str]) -> list[Case]:
-    """Returns the cases of a descriptor with the values of a choice, one per round of its data; empty if there are none."""
-    if not possible_values(desc, choice):
-        return []
-    values = choice.get("index_pattern", ""), choice.get("data_pattern", "")
-    return cases_with(desc, *values, choice.get("index_path", "input"))
-
-
 def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input") -> list[Case]:
     """Returns the cases of a descriptor with values of these patterns, one for each round.
 
     `path` is a class of INDEX_PATHS.
     """
-    variant, cases = INDEX_PATHS[path], []
-    for name in rounds(desc, data):
-        id = case_id(desc, pattern, name, variant)
-        values = Filled(desc, id, pattern, name)
-        cases.append(Case(id, desc, values, None, variant, pattern or None, data if name else None))
-    return cases
+    variant = INDEX_PATHS[path]
+    return [filled_case(desc, case_id(desc, pattern, name, variant)) for name in rounds(desc, data)]
+
+
+def filled_case(desc: OperatorDesc, id: str) -> Case:
+    """Returns the case of a descriptor with this id, which says how the inputs are filled."""
+    parts = id_parts(id)
+    pattern, data = parts["index_pattern"].strip("-"), parts["round"].strip("-")
+    values = Filled(desc, id, pattern, data)
+    return Case(id, desc, values, None, parts["index_path"], pattern or None, parts["data"].strip("-") or None)

@@ -5,23 +5,18 @@ All random numbers come from a RandomSource. It is a seed in this module, and Hy
 
 from __future__ import annotations
 
-import itertools
 import random
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from importlib.resources import files
-from math import prod
-
-import msgspec
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from ..descriptors import OperatorDesc
-from ..operators import OPERATORS, Operator, size_classes
-from ..operators.random_source import RandomSource, SeededSource, draw_sizes, pick
+from ..operators import OPERATORS
+from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import DataType, Tensor, special_values, to_bits
 from .case import Case, case_id, retyped
-from .parameters import cases_with, classify_desc, parameters, possible_forms
-from .values import DATA_PATTERNS, Bits, as_stored, rounds
+from .parameters import cases_with, possible_forms
+from .values import Bits, as_stored, rounds
 from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
@@ -59,7 +54,7 @@ def draw_descriptor(
     """
     *types, count = _draw_kind(source, data_types, index_types, dimension_counts)
     own = OPERATORS[operator]
-    return _redrawn(lambda: retyped(own.draw(source, count, max_elements, data_type=types[0]), *types))
+    return redrawn(lambda: retyped(own.draw(source, count, max_elements, data_type=types[0]), *types))
 
 
 def _draw_kind(
@@ -71,7 +66,7 @@ def _draw_kind(
     return data_type, index_type, source.integer(*counts)
 
 
-def _redrawn(draw: Callable[[], OperatorDesc]) -> OperatorDesc:
+def redrawn(draw: Callable[[], OperatorDesc]) -> OperatorDesc:
     """Returns a drawn descriptor. One that must write an element twice is drawn anew, at most DRAWS times."""
     for _ in range(DRAWS):
         desc = draw()
@@ -129,100 +124,6 @@ def drawn_case(operator: str, seed: int) -> Case:
         pattern, path = pick(source, possible_forms(desc, desc.tensors[indices[0]].data_type))
     (case,) = cases_with(desc, pattern, "addr" if len(rounds(desc, "addr")) == 1 else "special", path)
     return case
-
-
-def drawn_words(operator: str, seed: int) -> tuple[str, str]:
-    """Returns the data type and the dimension count of a drawn case, as its id has them. The descriptor is not drawn."""
-    source = SeededSource(seed)
-    source.integer(MIN_BITS, MAX_BITS)
-    kind = _draw_kind(source, data_types(operator), index_types(operator), dimension_counts(operator))
-    return kind[0].name, f"d{kind[2]}"
-
-
-class Row:
-    """One class of every parameter, and a descriptor that has them. The descriptor is made when it is first needed."""
-
-    def __init__(self, choice: dict[str, str], descriptor: Callable[[], OperatorDesc]) -> None:
-        self.choice, self._descriptor = choice, descriptor
-
-    @cached_property
-    def desc(self) -> OperatorDesc:
-        """The descriptor."""
-        return self._descriptor()
-
-
-LONG: Mapping[str, tuple[int, ...]] = {
-    **{n: (int(n),) for n in ("255", "256", "257")},
-    **size_classes.LENGTHS,
-}
-"""Numbers of elements and axis lengths whose classes random sizes would rarely meet."""
-
-
-def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
-    """Returns a row with the classes of a random case. Equal seeds give equal rows.
-
-    The sizes of each tensor are small; or one of them is long; or they make up a number of elements with a class of its
-    own: a wide or a large class, if `part` is `wide` or `large`. A class may be "" if the case is in none.
-    """
-    source = SeededSource(seed)
-    data_type = pick(source, data_types(operator.name))
-    indices = index_types(operator.name)
-    index_type = pick(source, indices) if indices else data_type
-    table = {"wide": size_classes.WIDE, "large": size_classes.LARGE}.get(part)
-    targets = tuple(table["output_elements"].values()) if table else tuple(itertools.chain(*LONG.values()))
-    target = pick(source, targets) if table or source.integer(0, 3) else 0
-    factors = ([target] if source.integer(0, 1) else _prime_factors(target)) if target else []
-    left, most = list(factors), max(target, 1 << 17)
-
-    def sizes(source: RandomSource, count: int, max_elements: int) -> list[int]:
-        """Draws the sizes of one tensor: factors of the target go to random dimensions. The other tensors get the rest."""
-        drawn = [1] * count
-        for factor in list(left) if count and source.integer(0, 2) else ():
-            if source.integer(0, 3) and prod(drawn) * factor <= max_elements:
-                drawn[source.integer(0, count - 1)] *= factor
-                left.remove(factor)
-        if table or (target and not source.integer(0, 1)):
-            return drawn
-        small = draw_sizes(source, count, min(max_elements // prod(drawn), 256))
-        return [size if size > 1 else other for size, other in zip(drawn, small, strict=True)]
-
-    count = source.integer(*dimension_counts(operator.name))
-
-    def draw() -> OperatorDesc:
-        left[:] = factors
-        return retyped(operator.draw(source, count, most, sizes, data_type), data_type, index_type)
-
-    desc = _redrawn(draw)
-    choice = {"data_pattern": pick(source, DATA_PATTERNS)}
-    if indices:
-        choice["index_pattern"], choice["index_path"] = pick(source, possible_forms(desc, index_type))
-    classes = classify_desc(desc) | choice
-    return Row({name: classes.get(name) or "" for name in parameters(operator)}, lambda: desc)
-
-
-def _prime_factors(n: int) -> list[int]:
-    factors, factor = [], 2
-    while n > 1:
-        while n % factor:
-            factor = factor + 1 if factor * factor < n else n
-        factors.append(factor)
-        n //= factor
-    return factors
-
-
-def chosen_numbers(tier: str, operator: str) -> tuple[int, ...]:
-    """Returns the numbers of the random cases of an operator that a tier has beside its other cases.
-
-    `tools/choose_random.py` chose them, so that few cases catch many faults that happen only under a condition. An operator
-    that is registered from outside has none.
-    """
-    return _chosen_numbers()[tier].get(operator, ())
-
-
-@cache
-def _chosen_numbers() -> Mapping[str, Mapping[str, tuple[int, ...]]]:
-    content = files(__package__).joinpath("covering", "random.json").read_bytes()
-    return msgspec.json.decode(content, type=dict[str, dict[str, tuple[int, ...]]])
 
 
 def dimension_counts(operator: str) -> tuple[int, int]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import difflib
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
-from ..descriptors import TensorDesc
-from ..engines.providers import OpenProvider
 from ..errors import InputError, names, shown
 from ..files import read_text
 from ..limits import MAX_GLOB, MAX_IDS
 from ..operators import OPERATORS
 from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
-from .catalogue import catalogue
+from .catalogue import Listed, catalogue, listed
 from .contract_probes import ContractProbe, contract_probes
 from .globs import check_globs, is_glob, matcher
 from .probes import Probe, probes
 from .variants import PLAIN, VARIANTS, Variant
+
+if TYPE_CHECKING:
+    from ..engines.providers import OpenProvider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,27 +104,32 @@ class Selection:
         tests = [self.wanted.matcher(), matcher(self.globs), Wanted(ids=self.ids).matcher()]
         return lambda id: all(test(id) for test in tests)
 
-    def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
-        """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
+    def cases(self) -> list[Case]:
+        """Returns the selected cases. Raises InputError as `listed` does."""
+        return [case.build() for case in self.listed()]
 
-        With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if an id exists in no
-        tier; or if no case is selected, unless everything that is named is for probes, or the tier has only contract probes.
+    def listed(self) -> list[Listed]:
+        """Returns the selected cases, not yet built.
+
+        Raises InputError if an id exists in no tier; or if no case is selected, unless everything that is named is for probes, or
+        the tier has only contract probes.
         """
-        found: list[Case] = []
+        found: list[Listed] = []
         if self.all_ids:
-            _, found = find_cases(self.all_ids, self.tier, advance, places=self.wanted.places)
-        listed: Iterable[Case] = found
+            _, cases = find_cases(self.all_ids, self.tier, places=self.wanted.places)
+            found = [Listed.of(case) for case in cases]
+        candidates: Iterable[Listed] = found
         if not self.ids and (self.wanted.globs or not self.wanted):
             if self._without_cases and not found:
                 return []
-            by_id = {case.id: case for case in found}
-            of_tier = catalogue(
+            found_ids = {case.id for case in found}
+            of_tier = listed(
                 self.tier, globs=self.wanted.globs or self.globs, variants=self.variants, layouts=self.layouts
             )
-            listed = chain(found, (case for case in _advancing(of_tier, advance) if case.id not in by_id))
+            candidates = chain(found, (case for case in of_tier if case.id not in found_ids))
         elif not found:
             return []
-        return select(listed, self.fits(), shard=self.shard, named=self._named)
+        return select(candidates, self.fits(), shard=self.shard, named=self._named)
 
     @property
     def _named(self) -> str:
@@ -172,12 +179,6 @@ class Selection:
         ]
         part, parts = self.shard
         return chosen[part - 1 :: parts]
-
-
-def _advancing(cases: Iterable[Case], advance: Callable[[], None]) -> Iterator[Case]:
-    for case in cases:
-        advance()
-        yield case
 
 
 def operators_named(name: str) -> list[str]:
@@ -279,7 +280,6 @@ def find_case(id: str, *, wanted: str = "the id of a case") -> Case:
 def find_cases(
     ids: Collection[str],
     tier: Tier = "smoke",
-    advance: Callable[[], None] = lambda: None,
     *,
     wanted: str = "the id of a case",
     places: Mapping[str, tuple[str, int]] | None = None,
@@ -287,18 +287,15 @@ def find_cases(
     """Returns the tier that has all these ids, and the cases with them in the order of the catalogue.
 
     The tier is `tier` if it has them all, else the smallest that has. Each id has at most MAX_GLOB characters; those of
-    probes and contract probes count for the tier, and give no case. Calls `advance` for each case. Raises InputError with
-    the nearest ids if one id exists nowhere; the message says that it must be `wanted`, and names its place, if it is in `places`.
+    probes and contract probes count for the tier, and give no case. Raises InputError with the nearest ids if one id exists
+    nowhere; the message says that it must be `wanted`, and names its place, if it is in `places`.
     """
     probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
     case_ids = set(ids).difference(probe_ids)
     existing_ids = {*_probe_ids()} if probe_ids else set()
     needed: set[Tier] = {"contract" if id.startswith(CONTRACT) else "smoke" for id in probe_ids}
     for candidate in (tier, *(t for t in _BY_SIZE if t not in tiers_in(tier))):
-        cases: list[Case] = []
-        for case in catalogue(candidate, case_ids):
-            cases.append(case)
-            advance()
+        cases = list(catalogue(candidate, case_ids))
         if len(cases) == len(case_ids) and existing_ids.issuperset(probe_ids) and needed.issubset(tiers_in(candidate)):
             return candidate, cases
     existing_ids.update(case.id for case in cases)
@@ -327,9 +324,9 @@ def nearest_ids(id: str) -> list[str]:
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
     base, slash, _ = id.rpartition("/")
     operators = difflib.get_close_matches(id.partition("/")[0], map(str.lower, OPERATORS), 1)
-    if not slash or not operators:  # probably the name of a file; to list the cases takes a second
+    if not slash or not operators:  # probably the name of a file
         return []
-    case_ids = [*_standard_ids(operators[0], tuple(OPERATORS))]
+    case_ids = [case.id for case in listed("standard", globs=[f"{operators[0]}/*"], variants=False)]
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
     similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
@@ -337,41 +334,25 @@ def nearest_ids(id: str) -> list[str]:
     return [id for id in similar_ids if id in existing][:MOST_NEAREST]
 
 
-@lru_cache(maxsize=1)
-def _standard_ids(operator: str, operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the ids that an operator has in `standard`, without variants.
-
-    `operator` is its name in lower case. `operators` are the names of all registered ones: if they change, the ids are listed again.
-    """
-    return tuple(case.id for case in catalogue("standard", globs=[f"{operator}/*"], variants=False))
+S = TypeVar("S", Case, Listed)
 
 
 def select(
-    cases: Iterable[Case],
+    cases: Iterable[S],
     fits: Callable[[str], bool] = lambda id: True,
     *,
     shard: tuple[int, int] = (1, 1),
     named: str = "must select a case",
-) -> list[Case]:
-    """Returns the cases whose id fits, lightened.
+) -> list[S]:
+    """Returns the cases whose id fits.
 
     From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected; `named` is
     its message if no case fits.
     """
     part, parts = shard
-    total, selected = 0, list[Case]()
-    shared_descs: dict[TensorDesc, TensorDesc] = {}
-    for case in cases:
-        if not fits(case.id):
-            continue
-        total += 1
-        if total % parts == part % parts:
-            selected.append(case)
-            case.lighten(shared_descs)  # a tier has more than 100,000 cases
-    if not total:
+    fitting = [case for case in cases if fits(case.id)]
+    if not fitting:
         raise InputError(named)
-    if not selected:
-        raise InputError(f"--shard must have at least one of the {total} selected cases, got {part}/{parts}")
-    for case in selected:  # the catalogue looks once more at those that it brings into variants
-        case.lighten()
-    return selected
+    if part > len(fitting):
+        raise InputError(f"--shard must have at least one of the {len(fitting)} selected cases, got {part}/{parts}")
+    return fitting[part - 1 :: parts]

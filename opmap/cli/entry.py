@@ -21,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def run() -> int:
         words = sys.argv[1:] if arguments is None else arguments
         options = parser(whole="--help-all" in words).parse_args(words or ["--help"])
-        command = importlib.import_module(f"{__package__}.commands.{options.command}")
+        name = "listing" if getattr(options, "list", False) else options.command
+        command = importlib.import_module(f"{__package__}.commands.{name}")
         if arguments is None:
             handle_signals(interrupt)
         return int(command.run(options))

@@ -14,14 +14,12 @@ from ..cases.case import CASE_IDS, Case
 from ..cases.catalogue import catalogue
 from ..cases.contract_probes import ContractProbe, contract_probes
 from ..cases.probes import Probe, probes
-from ..cases.selection import Selection, Wanted, case_ids, find_cases, has_variant
+from ..cases.selection import Selection, find_cases, has_variant
 from ..cases.variants import VARIANTS
 from ..descriptors import FEATURE_LEVELS
-from ..engines.provider_facts import DIRECT
 from ..engines.providers import (
     OpenProvider,
     ProviderMissing,
-    full_name,
     open_provider,
     refuse_options,
 )
@@ -38,6 +36,7 @@ from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
 from ..vocabulary import Tier, Verdict, tiers_in
 from .options import SessionOptions
+from .selected import selection
 
 if TYPE_CHECKING:  # loaded only if a run has a bundle or known failures
     from ..diagnosis.known_causes import KnownCauses
@@ -188,31 +187,12 @@ class Session:
     @cached_property
     def selection(self) -> Selection:
         """The cases and probes that were asked for. Raises InputError if a file of ids or a bundle cannot be read."""
-        options = self.options
-        ids = case_ids(options.case)
-        if options.failed_of:
-            from ..evidence.written_bundle import failed_ids
+        return selection(self.options)
 
-            failed = failed_ids(options.failed_of)
-            ids = [id for id in failed if id in ids] if ids else failed
-            if not ids:
-                raise InputError("must hold a failed case of those that are named, got none", file=options.failed_of)
-        return Selection(
-            tier=options.tier,
-            wanted=Wanted.of(options.wanted, options.operator),
-            globs=options.filter,
-            ids=ids,
-            shard=options.shard,
-            layouts=full_name(options.provider) == DIRECT,
-        )
-
-    def choose(self, advance: Advance = _no_progress) -> list[Case]:
-        """Returns the chosen cases in the order of the catalogue, and keeps them.
-
-        Calls `advance` for each case that is looked at. Raises InputError if nothing matches.
-        """
+    def choose(self) -> list[Case]:
+        """Returns the chosen cases in the order of the catalogue, and keeps them. Raises InputError if nothing matches."""
         if self._cases is None:
-            self._cases = self.selection.cases(advance)
+            self._cases = self.selection.cases()
         return self._cases
 
     @property

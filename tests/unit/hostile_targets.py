@@ -22,8 +22,8 @@ from dxdispatch_models import gather, lying
 from rich.console import Console
 
 from opmap import spec
-from opmap.cases import covering_arrays
-from opmap.cases.covering_arrays import read_arrays
+from opmap.cases.catalogue import check_choice
+from opmap.cases.choice import read_choice
 from opmap.cases.globs import matcher
 from opmap.cases.selection import Selection, case_ids
 from opmap.engines import frames
@@ -41,6 +41,7 @@ from opmap.known import known_failures
 from opmap.limits import MAX_LINE
 from opmap.mapping.dxdispatch import read
 from opmap.mapping.dxdispatch.npy_file import npy_values
+from opmap.operators import OPERATORS
 from opmap.spec import read_spec
 from opmap.vocabulary import Verdict
 
@@ -221,14 +222,22 @@ def _spec_seeds(_: Path) -> list[bytes]:
     return [Path(spec.__file__).with_name("gather.toml").read_bytes()]
 
 
-def _arrays_seeds(_: Path) -> list[bytes]:
-    document = {"pairs": [0, 1], "smoke": 1, "impossible_pairs": ["rank 1, type INT8"], "possible_triples": 0}
+def _choice_seeds(_: Path) -> list[bytes]:
+    tensor = ["FLOAT32", [1, 2]]
+    document = {
+        "descriptors": [[tensor, ["INT64", [1, 2]], tensor, 1]],
+        "parts": {"examples": [[0, "example.1"]], "classes": [[0, "float32/d2.axis1/int64.neg/addr.c2b9a6"]]},
+        "variants": {"variants of smoke": {"if": [1]}},
+        "impossible_pairs": ["rank 1, type INT8"],
+        "possible_triples": 0,
+    }
     return [json.dumps(document).encode()]
 
 
-def _feed_arrays(data: bytes, folder: Path) -> None:
-    arrays: covering_arrays.Arrays = read_arrays(_file(data, folder, "arrays.json"))
-    assert all(0 <= seed < 2**32 for seed in arrays.pairs)
+def _feed_choice(data: bytes, folder: Path) -> None:
+    choice = read_choice(_file(data, folder, "choice.json"))
+    assert all(number >= 0 for number, _ in choice.cases)
+    check_choice(OPERATORS["GATHER_ELEMENTS"], choice)
 
 
 _PREFIX = struct.Struct("<4sIIQ")
@@ -396,7 +405,7 @@ TARGETS = {
         Target("npy-headers", _npy_header_seeds, _feed_npy_header),
         Target("known-failures", _known_seeds, lambda data, folder: known_failures.load(_file(data, folder, "k.toml"))),
         Target("spec", _spec_seeds, lambda data, folder: read_spec(_file(data, folder, "s.toml"))),
-        Target("arrays", _arrays_seeds, _feed_arrays),
+        Target("choice", _choice_seeds, _feed_choice),
         Target("page", lambda _: [page.encode() for page in PAGES.values()], _feed_page),
         Target("frames", _frame_seeds, _feed_frames),
         Target("frame-headers", _header_seeds, _feed_header),

@@ -14,8 +14,8 @@ OUTSIDE = {"SPREAD": spread.OPERATOR, "GRID": grid.OPERATOR}
 
 
 def register(name):
-    """Registers one of the operators with its spec and its covering arrays."""
-    register_operator(OUTSIDE[name], spec=FOLDER / f"{name.lower()}.toml", arrays=FOLDER / f"{name.lower()}.json")
+    """Registers one of the operators with its spec and its chosen cases."""
+    register_operator(OUTSIDE[name], spec=FOLDER / f"{name.lower()}.toml", choice=FOLDER / f"{name.lower()}.json")
 
 
 @contextmanager

@@ -12,9 +12,10 @@ import pytest
 from opmap.cases import selection
 from opmap.cases.case import INDEX_PATHS, case_id, shape_word
 from opmap.cases.catalogue import catalogue
-from opmap.cases.random_cases import chosen_numbers, drawn_case
+from opmap.cases.choice import choice_of
+from opmap.cases.parameters import filled_case
 from opmap.cases.selection import Selection, case_ids, find_case, find_cases
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, seed_of
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
 from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.errors import InputError
@@ -116,24 +117,28 @@ class TestTiers:
         )
 
     @pytest.mark.parametrize("operator", OPERATORS)
-    def test_drawn(self, operator):
-        """A random case is found by its id: what is read of an id before a descriptor is drawn agrees with the case."""
-        numbers = chosen_numbers("standard", operator)[-2:]
-        ids = [drawn_case(operator, seed_of(f"{operator}/{number}")).id for number in numbers]
+    def test_chosen(self, operator):
+        """A chosen case is found by its id."""
+        ids = [f"{operator.lower()}/{id}" for _, id in choice_of(operator).parts["chosen"][-2:]]
         assert ids == [case.id for id in ids for case in catalogue("standard", [id])]
 
-    def test_nothing_is_drawn_in_vain(self, monkeypatch):
-        """Only a random descriptor with the data type and the dimension count of a wanted id is drawn."""
-        drawn = []
+    def test_nothing_is_built_in_vain(self, monkeypatch):
+        """Of the chosen cases only the wanted one is built; of the small scope only those with its data type and its shape."""
+        built = []
 
-        def draw(operator, seed):
-            drawn.append(drawn_case(operator, seed))
-            return drawn[-1]
+        def build(desc, id):
+            built.append(filled_case(desc, id))
+            return built[-1]
 
-        monkeypatch.setattr("opmap.cases.catalogue.drawn_case", draw)
-        wanted = STANDARD.replace("534a68", "000000")
-        assert [] == list(catalogue("standard", ["gather/none", "gather/example.99", wanted]))
-        assert drawn and {wanted.split(".")[0]} == {case.id.split(".")[0] for case in drawn}
+        monkeypatch.setattr("opmap.cases.catalogue.filled_case", build)
+        monkeypatch.setattr("opmap.cases.parameters.filled_case", build)
+        wanted = "gather/float32/d4.axis1.k2/int64.neg/addr.000000"
+        assert [] == list(catalogue("standard", ["gather/none", "gather/example.99", STANDARD.replace("534a68", "0")]))
+        assert [] == built
+        assert [STANDARD] == [case.id for case in catalogue("standard", [STANDARD])] == [case.id for case in built]
+        built.clear()
+        assert [] == list(catalogue("full", [wanted]))
+        assert built and {"gather/float32/d4.axis1.k2"} == {case.id.rpartition("/int")[0] for case in built}
 
     def test_order(self):
         """The cases come in the order of the catalogue; with a filter, a case must match both."""
@@ -178,9 +183,8 @@ class TestUnknown:
         assert str(caught.value).startswith(f"must be the id of a case, got {id!r} (the nearest: {nearest}")
         assert str(caught.value).count(", ") <= 3
 
-    def test_name_of_a_file(self, monkeypatch):
-        """A name without a slash is like no id: no tier is listed for it, which would take seconds."""
-        monkeypatch.setattr(selection, "_standard_ids", None)
+    def test_name_of_a_file(self):
+        """A name without a slash is like no id: none is called the nearest."""
         with pytest.raises(
             InputError, match="got 'dispatch' \\(no file has this name either; opmap validate --list prints ids\\)"
         ):

@@ -24,10 +24,12 @@ from described import described
 from tiers import own_cases
 
 from opmap.cases.case import Case
+from opmap.cases.catalogue import Listed
+from opmap.cases.choice import PARTS
 from opmap.cases.comparisons import Comparison
 from opmap.cases.feature_table import FeatureTable
 from opmap.cases.parameters import cases_with
-from opmap.cases.random_cases import MAX_BITS, chosen_numbers, drawn_case
+from opmap.cases.random_cases import MAX_BITS, drawn_case
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
@@ -193,14 +195,15 @@ class TestCommand:
 
     def test_a_weak_catalogue_is_red(self, capsys, monkeypatch):
         """A `standard` that misses more than it may: exit code 1."""
-        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather(4)])
+        monkeypatch.setattr("opmap.cases.selection.listed", lambda *_, **__: [Listed.of(gather(4))])
         assert 1 == main(["conditional", "--tier", "standard", "--number", "10"])
         assert ", must be 100.0 %" in capsys.readouterr().out
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("numbers", "code"), [(chosen_numbers, 0), (lambda *_: (), 1)], ids=["", "without chosen"])
-    def test_standard_needs_its_chosen_cases(self, numbers, code, capsys, monkeypatch):
+    @pytest.mark.parametrize(("left_out", "code"), [("", 0), ("chosen", 1)])
+    def test_standard_needs_its_chosen_cases(self, left_out, code, capsys, monkeypatch):
         """`standard` is strong enough, and without its chosen random cases it is not."""
-        monkeypatch.setattr("opmap.cases.catalogue.chosen_numbers", numbers)
+        parts = tuple(part for part in PARTS["standard"] if part != left_out)
+        monkeypatch.setattr("opmap.cases.catalogue.PARTS", {**PARTS, "standard": parts})
         assert code == main(["conditional", "--tier", "standard", "--number", "200"])
         assert ("must be" in capsys.readouterr().out) == bool(code)

@@ -11,13 +11,15 @@ from adequacy.coverage import tier_coverage
 from adequacy.kernels import kernel_files, kernel_reached
 from tiers import others_slow, own_cases
 
-from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cases.catalogue import cases_of, catalogue, check_choice, example_descriptor
+from opmap.cases.choice import choice_of
 from opmap.cases.coverage.boundaries import boundary_rules
 from opmap.cases.coverage.covered import Covered, measure
-from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_in, classify, classify_desc, parameters
+from opmap.cases.in_variants import accepts
+from opmap.cases.parameters import classify, classify_desc, parameters
 from opmap.cases.probes import probes
 from opmap.cases.random_cases import random_descriptors
+from opmap.cases.variants import VARIANTS
 from opmap.cli import main as opmap
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import length
@@ -135,34 +137,33 @@ class TestClosedWorld:
 class TestSpace:
     """The shipped arrays agree with what the operators say about their parameters."""
 
-    @pytest.mark.parametrize("operator", [name for name in OPERATORS if arrays(name).frozen])
-    def test_frozen_rows_are_of_these_parameters(self, operator):
-        """The rows that are data have the operator's parameters and classes."""
-        frozen = arrays(operator).frozen
-        assert frozen.parameters == {n: tuple(c) for n, c in parameters(OPERATORS[operator]).items()}
+    @pytest.mark.parametrize("every", others_slow((20, 1), 20))
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_choice_fits_the_spec(self, operator, every):
+        """Each chosen descriptor is valid, and each id follows from the content of its case. Some are checked at each commit, all weekly."""
+        check_choice(OPERATORS[operator], choice_of(operator), every)
+
+    @pytest.mark.parametrize("every", others_slow((50, 1), 50))
+    @pytest.mark.parametrize("operator", others_slow(OPERATORS, "GATHER"))
+    def test_variants_accept_their_cases(self, operator, every):
+        """Each case that was chosen for a variant can be brought into it."""
+        choice = choice_of(operator)
+        cases = [*cases_of(OPERATORS[operator], *choice.parts)]
+        chosen = [entry for part in choice.variants for entry in choice.listed(part)]
+        assert chosen
+        for number, variant in chosen[::every]:
+            assert accepts(VARIANTS[variant], cases[number])
 
     @pytest.mark.parametrize("operator", others_slow(OPERATORS, "GATHER_ND1"))
     def test_rows_have_their_classes(self, operator):
-        """Every row for pairs gives valid cases, which are measured to have exactly the row's classes.
-
-        Of the rows for triples every fifth is made, and measured as far as its descriptor decides the classes.
-        """
+        """Every case of the pair array has a class of each parameter; of the rows for triples every fifth is measured."""
         module = OPERATORS[operator]
-        pairs, triples = (list(arrays(operator).rows(module, part)) for part in ("pairs", "triples"))
-        assert pairs and triples
-        for row in pairs:
-            cases = cases_in(row.desc, row.choice)
-            assert cases
-            for case in cases:
-                assert () == case.desc.violations()
-                measured = classify(case)
-                if case.id.split("/")[-1].startswith("addr"):
-                    measured["data_pattern"] = "addr"
-                assert row.choice == measured
-        for row in triples[::5]:
-            assert () == row.desc.violations()
-            assert row.choice == {**row.choice, **classify_desc(row.desc)}
-            assert cases_in(row.desc, row.choice)
+        own = parameters(module)
+        rows = [*cases_of(module, "classes", "pairs"), *itertools.islice(cases_of(module, "triples"), None, None, 5)]
+        for case in rows:
+            assert () == case.desc.violations()
+            measured = classify(case)
+            assert all(measured[name] in names for name, names in own.items())
 
     def test_lengths(self):
         """A class of axis lengths begins with the number in its name."""
@@ -174,7 +175,7 @@ class TestSpace:
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_what_is_called_impossible_does_not_occur(self, operator):
         """No descriptor of the small scope and no random one has a pair of classes that the arrays call impossible."""
-        impossible = set(arrays(operator).impossible_pairs)
+        impossible = set(choice_of(operator).impossible_pairs)
         own = parameters(OPERATORS[operator])
         seen = set()
         random_ones = (desc for desc in some_descriptors() if desc.operator == operator)

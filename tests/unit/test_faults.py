@@ -19,7 +19,7 @@ from fixed_answers import gather
 from tiers import own_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import large
+from opmap.cases.catalogue import Listed, cases_of
 from opmap.descriptors import TensorDesc
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
 from opmap.faults.case_arrays import CaseArrays
@@ -121,9 +121,10 @@ class TestFaults:
         `test_to_huge_tensors` shows the exact limits, so the case one element below 2**27 is left out.
         """
         assert not [name for name in HUGE if scores("standard")[name].caught_by]
-        elements = {c.id: c.desc.output.element_count for c in large(OPERATORS["GATHER"])}
+        large = [*cases_of(OPERATORS["GATHER"], "large")]
+        elements = {c.id: c.desc.output.element_count for c in large}
         assert [65535 * 256 - 1, 65535 * 256 + 1, 2**27 - 1, 2**27 + 1, 255] == list(elements.values())
-        cases = [c for c in large(OPERATORS["GATHER"]) if elements[c.id] != 2**27 - 1]
+        cases = [c for c in large if elements[c.id] != 2**27 - 1]
         caught = {s.name: [elements[case_id] for case_id in s.caught_by] for s in score(cases) if s.caught_by}
         assert {
             "dispatch-65535-groups": [65535 * 256 + 1, 2**27 + 1],
@@ -407,7 +408,7 @@ class TestCommand:
 
     def test_a_fault_that_is_not_caught_is_red(self, capsys, monkeypatch):
         """Exit code 1, and the fault is listed as wrong."""
-        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.cases.selection.listed", lambda *_, **__: [Listed.of(gather((1, 2), (0, 1)))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out

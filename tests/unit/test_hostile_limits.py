@@ -9,7 +9,7 @@ from dxdispatch_models import DESC, changed, gather, problem
 
 from opmap import limits
 from opmap.cases import selection
-from opmap.cases.covering_arrays import read_arrays
+from opmap.cases.choice import read_choice
 from opmap.cases.selection import Selection, case_ids
 from opmap.cli import main
 from opmap.errors import InputError
@@ -234,30 +234,22 @@ class TestSelection:
             case_ids("abcd")
 
 
-class TestArrays:
-    """The covering arrays of an operator from outside."""
+class TestChoice:
+    """The chosen cases of an operator from outside."""
 
     def read(self, tmp_path, **changes):
-        document = {"pairs": [0, 1], "impossible_pairs": [], "possible_triples": 0}
-        file = tmp_path / "arrays.json"
-        file.write_text(json.dumps({**document, **changes}), encoding="utf-8")
-        return read_arrays(file)
+        file = tmp_path / "choice.json"
+        file.write_text(json.dumps({"parts": {"random": [[0, "x"]]}, **changes}), encoding="utf-8")
+        return read_choice(file)
 
-    @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "1", [0]])
-    @pytest.mark.parametrize("name", ["pairs", "wide"])
-    def test_rows(self, tmp_path, name, seed):
-        """Each row is a seed."""
-        assert 2 == len(self.read(tmp_path).pairs)
-        with pytest.raises(InputError, match=rf"arrays.json: Expected `int`.* - at `\$\.{name}\[1\]`"):
-            self.read(tmp_path, **{name: [0, seed]})
-
-    def test_rows_as_data(self, tmp_path):
-        """Descriptors come from seeds; only the package has rows that are data."""
-        rows = {name: [] for name in ("model", "pairs", "triples", "descriptors", "wide", "large")} | {"parameters": {}}
-        with pytest.raises(InputError, match=r"\$\.frozen: must be left out"):
-            self.read(tmp_path, frozen=rows)
+    @pytest.mark.parametrize("number", [-1, 1.5, "1", [0]])
+    def test_numbers(self, tmp_path, number):
+        """Each case has the number of a descriptor."""
+        assert [(0, "x")] == self.read(tmp_path).cases
+        with pytest.raises(InputError, match=r"choice.json: Expected `int`.* - at `\$\.parts\[...\]\[0\]\[0\]`"):
+            self.read(tmp_path, parts={"random": [[number, "x"]]})
 
     def test_many(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("opmap.cases.covering_arrays.MAX_BRACKETS", 9)
-        with pytest.raises(InputError, match="must have at most 9 arrays, got 1"):
-            self.read(tmp_path, pairs=[[0]] * 10)
+        monkeypatch.setattr("opmap.cases.choice.MAX_BRACKETS", 9)
+        with pytest.raises(InputError, match="must have at most 9 arrays and objects, got 1"):
+            self.read(tmp_path, impossible_pairs=["["] * 10)

@@ -26,14 +26,14 @@ class TestInstalled:
         assert "site-packages" in Path(opmap.__file__).parts
 
     def test_files(self):
-        """The wheel has the spec files, the grammar, the covering arrays, the manual, the templates and the typing marker."""
+        """The wheel has the spec files, the grammar, the chosen cases, the manual, the templates and the typing marker."""
         files = {str(f).replace("\\", "/") for f in metadata.files("opmap")}
 
         assert {
             "opmap/spec/gather.toml",
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
-            "opmap/cases/covering/gather.json",
+            "opmap/cases/choices/gather.json.gz",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/evidence/templates/{name}"

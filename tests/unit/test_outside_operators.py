@@ -17,10 +17,9 @@ from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cases.catalogue import cases_of, catalogue, example_descriptor
 from opmap.cases.coverage.covered import measure
-from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_in, classify
+from opmap.cases.parameters import classify, parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
@@ -143,15 +142,29 @@ class TestRegistration:
         with pytest.raises(ValueError, match="the spec must be that of GRID, got SPREAD"):
             register_operator(grid.OPERATOR, spec=FOLDER / "spread.toml")
 
-    @pytest.mark.parametrize("files", [{"spec": "grid.json"}, {"spec": "grid.toml", "arrays": "grid.toml"}])
+    @pytest.mark.parametrize("files", [{"spec": "grid.json"}, {"spec": "grid.toml", "choice": "grid.toml"}])
     def test_a_bad_file(self, files, without_grid):
         """The error names the file, and nothing is registered."""
         with pytest.raises(InputError, match="grid"):
             register_operator(grid.OPERATOR, **{kind: FOLDER / name for kind, name in files.items()})
         assert "GRID" not in OPERATORS
 
-    def test_without_arrays(self, without_grid):
-        """The catalogue has the examples and random descriptors; the coverage reports that the arrays are missing."""
+    def test_chosen_cases_of_another(self, without_grid):
+        """The chosen cases must be those of the operator: nothing is registered."""
+        with pytest.raises(InputError, match=r"spread\.json: must fit the operator"):
+            register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml", choice=FOLDER / "spread.json")
+        assert "GRID" not in OPERATORS
+
+    def test_a_changed_case(self, without_grid, tmp_path):
+        """The id of a case must follow from its descriptor and its values."""
+        text = (FOLDER / "grid.json").read_text(encoding="utf-8")
+        changed = tmp_path / "changed.json"
+        changed.write_text(text.replace("/addr.", "/special.", 1), encoding="utf-8")
+        with pytest.raises(InputError, match=r"changed\.json: case \d+: must be grid/.*, got 'grid/"):
+            register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml", choice=changed)
+
+    def test_without_chosen_cases(self, without_grid):
+        """The catalogue has the examples and random cases; the coverage reports that the arrays are missing."""
         register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml")
         own_cases = build_cases("standard", "GRID")
         assert len(own_cases) > 50
@@ -192,10 +205,11 @@ class TestCatalogue:
 
     @pytest.mark.parametrize("operator", OUTSIDE)
     def test_rows_are_built_as_chosen(self, operator):
-        """The cases of an array row have the classes of the row."""
-        for row in arrays(operator).rows(OPERATORS[operator], "pairs"):
-            for case in cases_in(row.desc, row.choice):
-                assert row.choice == classify(case)
+        """The cases of array rows have a class of each parameter."""
+        module = OPERATORS[operator]
+        for case in cases_of(module, "classes", "pairs"):
+            classes = classify(case)
+            assert all(classes[name] in names for name, names in parameters(module).items())
 
     def test_random_descriptors(self):
         """Random descriptors are valid and include both operators."""

@@ -12,7 +12,7 @@ from adequacy.score import score
 
 from opmap.cases.case import CASE_IDS
 from opmap.cases.catalogue import catalogue
-from opmap.cases.random_cases import chosen_numbers
+from opmap.cases.choice import choice_of
 from opmap.faults import FAULTS
 from opmap.faults.arrays import ARRAY_FAULTS
 from opmap.faults.conditions import CONDITION_FAULTS
@@ -63,7 +63,7 @@ def cases(tier):
 @cache
 def chosen():
     """The chosen random cases of `standard`: its last ones."""
-    count = sum(len(chosen_numbers("standard", operator)) for operator in RELEASED)
+    count = sum(len(choice_of(operator).parts["chosen"]) for operator in RELEASED)
     return cases("standard")[-count:]
 
 

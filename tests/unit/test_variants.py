@@ -11,7 +11,7 @@ import pytest
 from tiers import all_cases, others_slow, own_cases
 
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, nans
+from opmap.cases.catalogue import cases_of, catalogue
 from opmap.cases.in_variants import accepts, classes, split_id
 from opmap.cases.selection import has_variant
 from opmap.cases.values import FAR
@@ -40,7 +40,7 @@ def added():
 def own():
     """The other cases, without those that are in no variant: NaNs, and the chosen random cases, which come behind the variants."""
     standard = all_cases("standard")
-    left_out = {case.id for operator in OPERATORS.values() for case in nans(operator)}
+    left_out = {case.id for operator in OPERATORS.values() for case in cases_of(operator, "nans")}
     left_out -= {split_id(case.id)[0] for case in added()}  # what another part of the tier gives too
     before = standard[: standard.index(added()[-1])]
     return [case for case in before if VARIANTS[case.variant].base is None and case.id not in left_out]

@@ -58,8 +58,7 @@ def _coverage(tier: Tier, as_json: bool) -> int:
 
 
 def _faults(tier: Tier, as_json: bool) -> int:
-    with progress(None, "choosing cases") as advance:
-        cases = Selection(tier=tier, variants=False).cases(advance)
+    cases = Selection(tier=tier, variants=False).cases()
     with progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if as_json:

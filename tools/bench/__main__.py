@@ -73,8 +73,7 @@ def _conditional(words: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
     options = parser.parse_args(words)
-    with progress(None, "choosing cases") as advance:
-        cases = Selection(tier=options.tier, variants=False).cases(advance)
+    cases = Selection(tier=options.tier, variants=False).cases()
     with progress(len(conditional.STRENGTHS) * options.number, "conditional faults") as advance:
         strengths = conditional.measure(cases, number=options.number, seed=options.seed, advance=advance)
     if options.json:

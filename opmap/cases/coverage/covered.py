@@ -16,11 +16,15 @@ from ...spec import SpecExample, tensor_rules
 from ...tensors import DataType
 from ...vocabulary import Tier
 from ..case import Case, retyped
-from ..covering_arrays import Combination, arrays, combinations, has_arrays
+from ..catalogue import cases_of
+from ..choice import ROWS, choice_of
 from ..in_variants import classes as variant_classes
 from ..parameters import classify, extra_classes, parameters, widths
 from ..variants import VARIANTS
 from .boundaries import boundary_rules, tensor_rule_ids
+
+Combination = tuple[tuple[str, str], ...]
+"""Classes of several parameters: (parameter, class) of each."""
 
 
 @dataclass
@@ -117,7 +121,7 @@ class Covered:
         """
         spec = self.definition.descriptor.spec()
         lacking = [f"{n} {c}" for n, names in self.parameters.items() for c in names if (n, c) not in self.classes]
-        lacking += self._missing_beyond_strength_1(strength) if has_arrays(self.operator) else ["covering arrays"]
+        lacking += self._missing_beyond_strength_1(strength) if self._has_arrays else ["covering arrays"]
         lacking += [f"rule {id}" for id in (r.id for r in spec.rules if r.breaks) if id not in self.rules]
         lacking += [f"rule {id}" for id in self._tensor_rules if id not in self.rules]
         lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
@@ -133,8 +137,13 @@ class Covered:
             lacking += [_text(desc) for desc in self.small_world() if _identity(desc) not in self.world]
         return lacking
 
+    @property
+    def _has_arrays(self) -> bool:
+        """Whether rows were chosen for the operator. A registered one may have none."""
+        return "classes" in choice_of(self.operator).parts
+
     def _missing_pairs(self) -> Iterator[str]:
-        impossible, covered = set(arrays(self.operator).impossible_pairs), self.pairs
+        impossible, covered = set(choice_of(self.operator).impossible_pairs), self.pairs
         for (a, a_classes), (b, b_classes) in itertools.combinations(self.parameters.items(), 2):
             for a_class, b_class in itertools.product(a_classes, b_classes):
                 pair = f"{a} {a_class}, {b} {b_class}"
@@ -142,9 +151,10 @@ class Covered:
                     yield pair
 
     def _missing_triples(self) -> list[str]:
-        covering, covered = arrays(self.operator), self.triples
-        rows = (row for part in ("pairs", "triples") for row in covering.rows(self.definition, part))
-        possible = dict.fromkeys(triple for row in rows for triple in combinations(row.choice, 3))
+        chosen, covered = Covered(self.operator), self.triples
+        for case in cases_of(self.definition, *ROWS):
+            chosen.take(case)
+        possible = sorted(chosen.triples)
         return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
@@ -165,11 +175,11 @@ class Covered:
         """Returns how many classes, pairs and triples are possible; 0 pairs and triples without covering arrays."""
         counts = [len(classes) for classes in self.parameters.values()]
         classes = sum(counts) + len(self._extra_classes(strength))
-        if not has_arrays(self.operator):
+        if not self._has_arrays:
             return classes, 0, 0
-        covering = arrays(self.operator)
+        choice = choice_of(self.operator)
         pairs = sum(a * b for a, b in itertools.combinations(counts, 2))
-        return classes, pairs - len(covering.impossible_pairs), covering.possible_triples
+        return classes, pairs - len(choice.impossible_pairs), choice.possible_triples
 
 
 def measure(cases: Iterable[Case]) -> dict[str, Covered]:

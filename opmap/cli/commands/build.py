@@ -75,8 +75,7 @@ def _cases(options: Namespace) -> list[Case]:
             globs=options.filter,
             variants=not _variant(options),
         )
-        with progress(None, "choosing cases") as advance:
-            cases += selection.cases(advance)
+        cases += selection.cases()
         if not cases:
             raise InputError("must select a case: probes are no descriptors, and have no model folder")
     return cases

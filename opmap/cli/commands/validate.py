@@ -14,7 +14,7 @@ from ...cases.case import Case
 from ...errors import printable
 from ...evidence.documents import HTML, RECORDS
 from ...evidence.tables import print_failures, print_notes, print_tables, print_tested, print_total
-from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
+from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
 from ...session.ending import Diagnose, end_run, noting, quick
@@ -30,32 +30,12 @@ def run(options: Namespace) -> int:
 
     The results are printed also if a file cannot be written at the end; the exit code is 2 then.
     """
-    if options.list:
-        return _list(options)
     if options.large:
         from .large_tensors import run_large
 
         return run_large(options)
     diagnosed = not options.json or options.report or options.resume
     return run_and_diagnose(options, quick if diagnosed else None, partial(_show, verbose=options.verbose))
-
-
-def _list(options: Namespace) -> int:
-    """Prints the ids of the selected cases and probes that the provider has; of `faults` the planted faults."""
-    if options.wanted == ["faults"]:
-        from ...faults.registry import FAULTS
-
-        for name, fault in FAULTS.items():
-            print_line(f"fault:{name}  {fault.text}")
-        return 0
-    with Session(SessionOptions.read({**vars(options), "report": None, "resume": None})) as session:
-        with progress(None, "choosing cases") as advance:
-            session.choose(advance)
-        for item in (*session.cases, *(session.probes if session.provider else session.selection.probes())):
-            print_line(item.id)
-        if note := session.variants_note:
-            print_error(note)
-    return 0
 
 
 def run_and_diagnose(
@@ -75,8 +55,7 @@ def run_and_diagnose(
     begin = perf_counter()
     with stdout_for_json(options.json), session:
         session.check()
-        with progress(None, "choosing cases") as advance:
-            session.choose(advance)
+        session.choose()
         with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
             session.judge_all(advance)
         for problem in session.problems:

@@ -20,8 +20,7 @@ import numpy as np
 from onnx import helper
 
 from ...cases.case import Case, retyped
-from ...cases.catalogue import catalogue, generated, model_index_forms
-from ...cases.covering_arrays import model_descriptor
+from ...cases.catalogue import catalogue, generated, model_descriptor, model_index_forms
 from ...cases.variants import VARIANTS, Formed
 from ...cases.variants.forms_constants import EXTERNAL_FILE
 from ...errors import InputError, shown
@@ -287,10 +286,7 @@ def shipped() -> Iterator[ModelFolder]:
     for case in catalogue("smoke"):
         if "/example." in case.id and OPERATORS[case.desc.operator].expressed(case.desc):
             yield model_folder(case.id.replace("/", "-"), case)
-    for module in OPERATORS.values():
-        if module.lower is None:  # it has no ONNX model
-            continue
-        desc = model_descriptor(module)
+    for desc in filter(None, map(model_descriptor, OPERATORS.values())):
         for index_type, pattern in model_index_forms(desc.operator):
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield model_folder(f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case)

@@ -1,51 +1,28 @@
-"""Writes opmap/cases/covering/random.json: the numbers of the random cases that a tier has beside its other cases.
+"""Chooses random cases of an operator that catch many faults which happen only under a condition.
 
-The tool draws a pool of random cases of each operator, as `python tools/bench conditional` does, but with other seeds. It lists
-every fault that the command can draw from a case of the pool, with the chance of this fault. It leaves out the faults that
-the tier catches without its chosen cases. Then it takes one case of the pool after the other: the one that catches most of
-what is left, for the elements that it costs. From a tenth of the pool nothing is taken. The tool prints how many faults of
-this tenth the chosen cases catch.
-
-    pip install -e .[test]
-    python tools/choose_random.py standard 2000
-    python tools/choose_random.py full 10000
-    python tools/choose_random.py standard 3000 --pool 6000 --operators SPLIT JOIN
-    python tools/choose_random.py standard 50 --pool 500 -o random.json
-
-The third form chooses for some operators only, such as new ones; the others keep their cases. The last form takes few cases from a
-small pool, and writes another file. A file is written at the end, in one step.
+A pool of random cases is drawn, as `python tools/bench conditional` does, but with other seeds. Every fault that the command can draw
+from a case of the pool is listed, with the chance of this fault. Those that the tier catches without its chosen cases are left out. Then
+one case of the pool after the other is taken: the one that catches most of what is left, for the elements that it costs. From a tenth of
+the pool nothing is taken. How many faults of this tenth the chosen cases catch is printed.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import comb, prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from bench.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 
-from opmap.cases import covering_arrays
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
 from opmap.cases.parameters import is_large
-from opmap.cases.random_cases import chosen_numbers, drawn_case
+from opmap.cases.random_cases import drawn_case
 from opmap.cases.values import seed_of
-from opmap.operators import OPERATORS
-from opmap.vocabulary import Tier
-
-FILE = Path(covering_arrays.__file__).parent / "covering" / "random.json"
-
-POOL = 60_000
-"""The number of random cases of each operator in the pool."""
 
 HELD_OUT = 10
 """One part of so many of the pool is not chosen from."""
@@ -70,46 +47,15 @@ Row = tuple[str, tuple[Hashable, ...], tuple[bool, ...], int, int]
 """A case: its id, its value of each entry, whether each effect changes its output, its elements, its largest tensor's bytes."""
 
 
-def main() -> None:
-    """Chooses cases for one tier, and keeps those of the other."""
-    parser = argparse.ArgumentParser(description="Choose the random cases of a tier.")
-    parser.add_argument("tier", choices=("standard", "full"))
-    parser.add_argument("count", type=int, help="number of cases")
-    parser.add_argument(
-        "--pool", type=int, default=POOL, metavar="N", help="random cases of each operator (%(default)s)"
-    )
-    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=[*OPERATORS], metavar="NAME")
-    parser.add_argument("-o", "--output", type=Path, default=FILE, metavar="FILE", help="file to write (%(default)s)")
-    arguments = parser.parse_args()
-    numbers = json.loads(FILE.read_bytes())
-    chosen = choose(arguments.tier, arguments.count, arguments.pool, arguments.operators)
-    new = {name: [n for operator, n in chosen if operator == name] for name in arguments.operators}
-    numbers[arguments.tier] = {**numbers[arguments.tier], **new}
-    written = arguments.output.with_suffix(".tmp")
-    written.write_bytes(_encoded(numbers))
-    os.replace(written, arguments.output)
-
-
-def _encoded(numbers: dict[str, dict[str, list[int]]]) -> bytes:
-    """Returns the file's content: one line per tier and operator."""
-    tiers = []
-    for tier, operators in numbers.items():
-        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(chosen)}" for name, chosen in operators.items())
-        tiers.append(f'  "{tier}": {{\n{lines}\n  }}')
-    return ("{\n" + ",\n".join(tiers) + "\n}\n").encode()
-
-
-def choose(tier: Tier, count: int, pool: int, operators: Sequence[str]) -> list[Name]:
-    """Returns the operators and numbers of the chosen cases, the most useful first. `pool` is the number per operator."""
-    names = [(operator, number) for number in range(pool) for operator in operators]
+def choose(operator: str, before: Sequence[Case], count: int, pool: int) -> list[Case]:
+    """Returns at most `count` chosen cases from a pool of so many, the most useful first. `before` are the tier's other cases."""
+    names = [(operator, number) for number in range(pool)]
     with ProcessPoolExecutor() as processes:
         drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])
-        before = {_drawn(operator, n).id for operator in operators for n in chosen_numbers(tier, operator)}
-        tier_cases = [case for case in catalogue(tier, variants=False) if case.id not in before]
-        tier_ids = {case.id for case in tier_cases}
-        tier_rows = [_row(case) for case in tier_cases if not is_large(case.desc)]
+        tier_ids = {case.id for case in before}
+        tier_rows = [_row(case) for case in before if not is_large(case.desc)]
         rows = list(itertools.chain.from_iterable(drawn))
-    print(f"{len(tier_rows)} cases of {tier} without chosen ones, {len(rows)} cases in the pool", flush=True)
+    print(f"{len(tier_rows)} cases of the tier without chosen ones, {len(rows)} cases in the pool", flush=True)
     encoded = Coder()
     caught, pool_cases = encoded.cases(tier_rows), encoded.cases(rows)
     first_held_out = len(rows) - len(rows) // HELD_OUT
@@ -125,7 +71,7 @@ def choose(tier: Tier, count: int, pool: int, operators: Sequence[str]) -> list[
         print(
             f"strength {strength}, of the held-out faults: {shares[0]:.3%} without the cases, {shares[1]:.3%} with them"
         )
-    return [names[i] for i in chosen]
+    return [_drawn(*names[i]) for i in chosen]
 
 
 # --- what a case shows ----------------------------------------------------------------------------------------------
@@ -286,7 +232,3 @@ def _left(pool: Cases, caught: Cases) -> tuple[Integers, Integers, npt.NDArray[n
                 weights.append(np.bincount(fault_numbers, chances[positions]).astype(np.float64))
                 count += len(distinct)
     return np.concatenate(cases), np.concatenate(faults), np.concatenate(weights)
-
-
-if __name__ == "__main__":
-    main()

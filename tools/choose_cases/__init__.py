@@ -1,0 +1,1 @@
+"""Chooses the cases of an operator."""

@@ -1,0 +1,144 @@
+"""Chooses the cases of operators, and writes opmap/cases/choices/OPERATOR.json.gz.
+
+    pip install -e .[test]
+    python tools/choose_cases OPERATOR ... [--draws N] [--pool N] [--chosen N N]
+    python tools/choose_cases --outside MODULE SPEC OUTPUT
+
+`--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at most. The last form is
+for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write. It gets none of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from choose_cases import parts, rows, under_conditions  # found by the line above
+from choose_cases.variants import in_variants
+from opmap.cases import choice
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue, example_cases
+from opmap.cases.choice import VARIANTS_OF, Choice
+from opmap.cases.parameters import is_large
+from opmap.cases.registration import register_operator
+from opmap.cases.values import FAR
+from opmap.descriptors import OperatorDesc
+from opmap.files import write_file
+from opmap.operators import OPERATORS, Operator
+from opmap.vocabulary import Tier
+
+FOLDER = Path(choice.__file__).parent / "choices"
+
+NOT_IN_VARIANTS = ("nans", "chosen", "chosen of full")
+"""The parts whose cases are in no variant, unless another part gives them too."""
+
+VARIANTS_AFTER: dict[str, Tier] = {"stale state": "smoke", "random": "standard", "triples": "full"}
+"""Part -> the tier whose variants choose from the cases of all parts so far."""
+
+
+def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -> Choice:
+    """Returns the choice for an operator. `counts` are how many random cases of the pool `standard` and `full` get, at most."""
+    chosen = rows.choose(operator, draws)
+
+    def of(seeds: Iterable[int], part: str = "pairs") -> list[rows.Row]:
+        return [rows.focused(operator, seed, part) for seed in seeds]
+
+    def cases(found: Iterable[rows.Row]) -> list[Case]:
+        return [case for row in found for case in rows.cases_in(row.desc, row.choice)]
+
+    first = of(chosen.smoke)
+    made: dict[str, list[Case]] = {
+        "examples": [*example_cases(operator)],
+        "classes": cases(first),
+        "nans": [*parts.nans(operator, first)],
+        "stale state": [*parts.stale_state(operator)],
+        "pairs": [*parts.pairs(of(chosen.pairs))],
+        "wide": cases(of(chosen.wide, "wide")),
+        "random": [*parts.random(operator)],
+        "chosen": [],
+        "triples": cases(of(chosen.triples)),
+        "large": [],
+        "chosen of full": [],
+    }
+    for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
+        if count:
+            others = (case for case in catalogue(tier, variants=False) if case.desc.operator != operator.name)
+            made[part] = under_conditions.choose(operator.name, [*others, *_all(made)], count, pool)
+    model = _model(operator) if operator.lower else None
+    impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
+    found = Choice.of(made, model, **impossible)
+    return msgspec.structs.replace(found, variants=_variants(made, found, operator))
+
+
+def _all(made: dict[str, list[Case]]) -> list[Case]:
+    return [case for cases in made.values() for case in cases]
+
+
+def _variants(made: dict[str, list[Case]], found: Choice, operator: Operator) -> dict[str, dict[str, list[int]]]:
+    """Returns the numbers of the cases that each variant gets, by part."""
+    numbers = {f"{operator.name.lower()}/{id}": number for number, (_, id) in enumerate(found.cases)}
+    pool: dict[str, Case] = {}
+    variants: dict[str, dict[str, list[int]]] = {}
+    for part, cases in made.items():
+        for case in cases if part not in NOT_IN_VARIANTS else ():
+            if case.index_pattern != FAR and not is_large(case.desc):
+                pool.setdefault(case.id, case)
+        if part in VARIANTS_AFTER:
+            tier = VARIANTS_AFTER[part]
+            own = variants[f"{VARIANTS_OF}{tier}"] = {}
+            before = {(v, n) for of_part in variants.values() for v, ns in of_part.items() for n in ns}
+            for variant, chosen in in_variants([*pool.values()], tier).items():
+                new = [numbers[case.id] for case in chosen if (variant, numbers[case.id]) not in before]
+                if new:
+                    own[variant] = new
+    return variants
+
+
+def _model(operator: Operator) -> OperatorDesc:
+    """Returns the descriptor of the operator's models: three dimensions and more than 8 elements, if it can be.
+
+    All values of an operator without inputs are documented.
+    """
+    expressed = (desc for desc in operator.samples() if operator.expressed(desc))
+    samples = [desc for desc in expressed if desc.inputs or None not in desc.interpret({})]
+    large = [d for d in samples if d.output.dimension_count == 3 and d.output.element_count > 8]
+    return (large or samples)[0]
+
+
+def main() -> None:
+    """Chooses and writes the cases of the named operators, or of one operator from outside."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="SCATTER, ...")
+    parser.add_argument("--draws", type=int, default=20_000, help="how many rows are made (default: %(default)s)")
+    parser.add_argument("--pool", type=int, default=6_000, help="how many random cases are made (default: %(default)s)")
+    parser.add_argument(
+        "--chosen",
+        type=int,
+        nargs=2,
+        default=(300, 0),
+        metavar=("STANDARD", "FULL"),
+        help="how many of these a tier gets, at most (default: 300 0)",
+    )
+    parser.add_argument("--outside", nargs=3, metavar=("MODULE", "SPEC", "OUTPUT"), help="an operator from outside")
+    options = parser.parse_args()
+    if options.outside:
+        module, spec, output = options.outside
+        operator = importlib.import_module(module).OPERATOR
+        register_operator(operator, spec=spec)
+        found = choose(operator, options.draws, 0, (0, 0))
+        write_file(Path(output), msgspec.json.encode(found) + b"\n")
+    for name in options.operators:
+        found = choose(OPERATORS[name], options.draws, options.pool, options.chosen)
+        write_file(FOLDER / f"{name.lower()}.json.gz", gzip.compress(msgspec.json.encode(found), mtime=0))
+
+
+if __name__ == "__main__":
+    main()
