@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..engines.direct import GRAPH_LAYOUT
+from ..engines.provider_facts import GRAPH_LAYOUT
 from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import Tensor
 from .case import Case

@@ -11,16 +11,13 @@ from ..errors import InputError
 from .arrays import dtype_of
 from .directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
 from .protocol import DISPATCHED, Placement
-from .provider_facts import DIRECT
+from .provider_facts import DIRECT, GRAPH_LAYOUT
 from .steps import Compile, Dispatch, Evidence, Result
 from .worker import WorkerProvider
 
 if TYPE_CHECKING:
     from ..descriptors import OperatorDesc
     from ..tensors import Tensor
-
-GRAPH_LAYOUT = "compile-graph"
-"""The layout of a case that is compiled with CompileGraph, whatever the provider option says."""
 
 COMPILE, METACOMMANDS = "compile", "disable_metacommands"
 """The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`), which an option of the

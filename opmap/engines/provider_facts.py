@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 DIRECT = "directml"
 """The name of the provider that is DirectML itself, without ONNX Runtime."""
 
+GRAPH_LAYOUT = "compile-graph"
+"""The layout of a case that is compiled with CompileGraph, whatever the provider option says."""
+
 
 @dataclass(frozen=True)
 class ProviderFacts:

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from adequacy.score import score
+from choose_cases.__main__ import choose
 from hypothesis import given
 from hypothesis import strategies as st
 from outside import grid, spread
@@ -18,6 +19,7 @@ from registered_operators import FOLDER, OUTSIDE, register, registered
 from opmap import register_operator, strategies, unregister_operator
 from opmap.cases.case import Case
 from opmap.cases.catalogue import cases_of, catalogue, example_descriptor
+from opmap.cases.choice import choice_of
 from opmap.cases.coverage.covered import measure
 from opmap.cases.parameters import classify, parameters
 from opmap.cases.random_cases import random_descriptors
@@ -210,6 +212,11 @@ class TestCatalogue:
         for case in cases_of(module, "classes", "pairs"):
             classes = classify(case)
             assert all(classes[name] in names for name, names in parameters(module).items())
+
+    @pytest.mark.slow
+    def test_the_tool_chooses_these_cases(self):
+        """`tools/choose_cases` chooses what the file holds, from as many rows as it was chosen from."""
+        assert choice_of("SPREAD") == choose(OPERATORS["SPREAD"], 4000, 0, (0, 0))
 
     def test_random_descriptors(self):
         """Random descriptors are valid and include both operators."""
