@@ -381,8 +381,8 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
         main([*arguments, "--report", str(tmp_path / "r")])
-        whole = list(selection.catalogue("smoke"))
-        monkeypatch.setattr(selection, "catalogue", lambda *_, **__: whole[1:])
+        whole = list(selection.listed("smoke"))
+        monkeypatch.setattr(selection, "listed", lambda *_, **__: whole[1:])
 
         assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
         assert "the same cases: this opmap selects others" in capsys.readouterr().err
