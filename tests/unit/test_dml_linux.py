@@ -3,9 +3,10 @@
 import hashlib
 import json
 import struct
+import subprocess
 import sys
 import zipfile
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,29 +122,32 @@ class TestSetup:
 
     @pytest.fixture
     def tool(self, monkeypatch, tmp_path):
-        """The tool as a module, on a machine without proxies. It runs nothing: its commands are in `calls`."""
-        spec = spec_from_file_location("dml_linux_tool", TOOL)
-        tool = module_from_spec(spec)
-        spec.loader.exec_module(tool)
+        """The steps of setup, on a machine without proxies. They run nothing: their commands are in `calls`."""
+        monkeypatch.syspath_prepend(str(TOOL.parent))
+        tool, command_line = import_module("set_up"), import_module("dml_linux")
         for name in [*PROXIED, "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "PIP_CONFIG_FILE", "SUDO_USER"]:
             monkeypatch.delenv(name, raising=False)
             monkeypatch.delenv(name.upper(), raising=False)
+        calls = []
 
         def run(command, **options):
-            tool.calls.append(([str(word) for word in command], options.get("env")))
+            calls.append(([str(word) for word in command], options.get("env")))
             for made in ("root.new", "work/py/Lib/site-packages"):
                 (tmp_path / made).mkdir(parents=True, exist_ok=True)
             return SimpleNamespace(returncode=0)
 
-        tool.calls = []
-        monkeypatch.setattr(tool, "subprocess", SimpleNamespace(**vars(tool.subprocess) | {"run": run}))
-        monkeypatch.setattr(tool.shutil, "which", lambda name: f"/usr/sbin/{name}")
+        doubled = SimpleNamespace(**vars(subprocess) | {"run": run})
+        for module in (tool, command_line, import_module("namespaces")):
+            monkeypatch.setattr(module, "subprocess", doubled)
+        monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
+        monkeypatch.setattr(tool, "calls", calls, raising=False)
+        monkeypatch.setattr(tool, "command_line", command_line, raising=False)
         return tool
 
     def stages(self, tool, folder, mirror=None):
         for made in ("root/etc/apt/sources.list.d", "root/usr/local/bin", "state"):
             (folder / made).mkdir(parents=True, exist_ok=True)
-        stages = tool.Stages(tool.Rig(folder))
+        stages = tool.Stages(tool.command_line.Rig(folder))
         stages.log, stages.mirror = None, mirror
         return stages
 
@@ -231,7 +235,7 @@ class TestSetup:
             return tool.windows_packages(stages)
         monkeypatch.setattr("os.geteuid", lambda: 0)
         stages.rig.manifest.write_text(f'{{"python": {{"version": "{tool.THIS_PYTHON}.1"}}}}')
-        return tool.main([by, str(folder), "package"])
+        return tool.command_line.main([by, str(folder), "package"])
 
     @pytest.mark.parametrize(
         ("code", "text", "problem"),
@@ -256,11 +260,10 @@ class TestSetup:
             return code
 
         monkeypatch.setattr(tool, "run", run)
-        assert problem == tool.load_problem(tool.Rig(tmp_path), "1.2-3.4")
+        assert problem == tool.load_problem(tool.command_line.Rig(tmp_path), "1.2-3.4")
 
     def test_pairs_in_one_line(self, tool, tmp_path, monkeypatch):
         """A version that no wheel has is refused before anything is built."""
-        monkeypatch.syspath_prepend(str(TOOL.parent))
         with pytest.raises(tool.RigError, match=r"^--directml must be one of 1\.5\.1, .*, got '1\.11\.0'$"):
             tool.check_pairs([], ["1.11.0"])
         assert [] == [*tmp_path.iterdir()]
@@ -270,8 +273,8 @@ class TestSetup:
         with pytest.raises(
             tool.RigError, match=r"--mirror: must be an address, as https://debian\.example\.org/debian, got "
         ):
-            tool.parse(["setup", "--mirror", text, str(tmp_path)])
-        assert MIRROR == tool.parse(["setup", "--mirror", f"{MIRROR}/", str(tmp_path)]).mirror
+            tool.command_line.parse(["setup", "--mirror", text, str(tmp_path)])
+        assert MIRROR == tool.command_line.parse(["setup", "--mirror", f"{MIRROR}/", str(tmp_path)]).mirror
 
     def test_not_a_folder(self, tool, tmp_path, monkeypatch):
         """DIR is a file: one line says what it must be."""
@@ -279,7 +282,7 @@ class TestSetup:
         monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
         (tmp_path / "file").touch()
         with pytest.raises(tool.RigError, match="DIR must be a new folder, an empty one or a rig"):
-            tool.check_host(tool.Rig(tmp_path / "file"))
+            tool.check_host(tool.command_line.Rig(tmp_path / "file"))
 
 
 @pytest.mark.skipif(not TOOL.is_file(), reason="only the tests are here")
