@@ -5,9 +5,9 @@ import sys
 from itertools import count
 
 import pytest
-from bench import children, interpreting, pace, suite
+from bench import children, costs, interpreting
 from bench.__main__ import main
-from bench.loops import LOOPS
+from bench.interpreting import LOOPS
 from judged_sessions import Planted, second_run
 
 from opmap import Session, SessionOptions
@@ -44,7 +44,7 @@ class TestSuite:
     def test_every_step_is_measured(self):
         """With a clock that ticks at each look, every number is known to be made of the right differences."""
         ticks = count()
-        found = suite.measure("smoke", 2, 5, clock=lambda: float(next(ticks)))
+        found = costs.measure_suite("smoke", 2, 5, clock=lambda: float(next(ticks)))
         assert (5, 1000.0) == (found.cases, found.bare_ms * 5)
         assert 1.0 == found.overhead_ratio == found.packed_ratio
         assert ["generate", "validate", "map", "build", "session", "run", "interpret", "compare", "record"] == list(
@@ -55,8 +55,8 @@ class TestSuite:
     def test_what_the_cpu_ep_does_not_run_is_left_out(self, monkeypatch):
         """A case without a kernel, and one without a documented value. The third runs."""
         ids = "one_hot/example.1", "scatter_nd/float64/d4.r4.q2/uint32.dups/special.a63382", "gather/example.1"
-        monkeypatch.setattr(suite, "catalogue", lambda tier, variants: map(find_case, ids))
-        assert 1 == suite.measure("smoke", 1).cases
+        monkeypatch.setattr(costs, "catalogue", lambda tier, variants: map(find_case, ids))
+        assert 1 == costs.measure_suite("smoke", 1).cases
 
 
 class TestChildren:
@@ -79,7 +79,7 @@ class TestPace:
         steps = []
         judge = Judge(OpenProvider(CPU, "", "hardware", Planted(fault)))
 
-        found = pace.paces(judge, cases, (3, 5), block=9, advance=lambda: steps.append(None))
+        found = costs.paces(judge, cases, (3, 5), block=9, advance=lambda: steps.append(None))
 
         assert ["fresh", "shared", "packed 3", "packed 5"] == [one.name for one in found]
         assert {len(cases)} == {one.cases for one in found}
@@ -91,7 +91,7 @@ class TestPace:
 
     def test_missing(self):
         """Without the provider there is nothing to measure."""
-        assert None is pace.measure("smoke", 5, provider="NoSuchExecutionProvider")
+        assert None is costs.measure_paces("smoke", 5, provider="NoSuchExecutionProvider")
 
 
 class TestCommand:

@@ -10,7 +10,7 @@ from math import prod
 
 import pytest
 from bench import interpreting
-from bench.loops import LOOPS
+from bench.interpreting import LOOPS
 from concrete_lines import compiled, run_line, sized
 from hypothesis import assume, given
 

@@ -21,7 +21,8 @@ from rich.table import Table
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from bench import PARTS, Document, conditional, measure, reached  # noqa: E402  # found by the line above
+from bench import conditional  # noqa: E402  # found by the line above
+from bench.costs import PARTS, Document, measure, reached  # noqa: E402
 from opmap.cases.selection import Selection  # noqa: E402
 from opmap.cli.entry import exit_code  # noqa: E402
 from opmap.cli.parser import Parser  # noqa: E402

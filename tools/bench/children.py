@@ -1,4 +1,7 @@
-"""Measures what only a fresh process shows: the start, the cost of pytest, the peak of memory."""
+"""Measures what only a fresh process shows: the start, the cost of pytest, the peak of memory.
+
+A process that measures itself is started as `python -m bench.children memory OPERATOR ELEMENTS` or `... pytest TIER`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 
 import opmap
 from opmap.errors import OpmapError, one_line
-from opmap.vocabulary import Tier
+from opmap.vocabulary import Tier, Verdict
+
+from .interpreting import LARGE
 
 Command = Sequence[str]
 
@@ -91,7 +97,7 @@ def pytest_cost(tier: Tier = "smoke", rounds: int = 3, advance: Callable[[], Non
         return None
     costs = []
     for number in range(rounds + 1):
-        cost = msgspec.json.decode(_module("pytest_child", tier), type=Pytest)
+        cost = msgspec.json.decode(_child("pytest", tier), type=Pytest)
         costs += [cost] if number else []  # the first round compiles modules
         advance()
     return sorted(costs, key=lambda cost: cost.added_ms)[len(costs) // 2]
@@ -99,13 +105,11 @@ def pytest_cost(tier: Tier = "smoke", rounds: int = 3, advance: Callable[[], Non
 
 def memory(elements: int = 10_000_000, advance: Callable[[], None] = lambda: None) -> Memory:
     """Returns the peak of memory of each operator's case with so many output elements, each in a process of its own."""
-    from .loops import LARGE
-
     peaks: dict[str, int] = {}
     for name in LARGE:
-        peaks[name] = int(_module("memory_child", name, str(elements)))
+        peaks[name] = int(_child("memory", name, str(elements)))
         advance()
-    small = int(_module("memory_child", next(iter(LARGE)), "1000"))
+    small = int(_child("memory", next(iter(LARGE)), "1000"))
     return Memory(elements=elements, peak_bytes=peaks, start_bytes=small)
 
 
@@ -122,10 +126,10 @@ def _is_plugin() -> bool:
     return any(entry.name == "opmap" for entry in entry_points(group="pytest11"))
 
 
-def _module(name: str, *arguments: str) -> str:
-    """Runs a module of this room. Returns the last line that it prints."""
+def _child(*arguments: str) -> str:
+    """Runs this module with these arguments. Returns the last line that it prints."""
     with tempfile.TemporaryDirectory(prefix="opmap-bench-") as folder:
-        lines = _run([sys.executable, "-m", f"{__package__}.{name}", *arguments], folder).split("\n")
+        lines = _run([sys.executable, "-m", f"{__package__}.children", *arguments], folder).split("\n")
     return next(line for line in reversed(lines) if line.strip())
 
 
@@ -148,3 +152,85 @@ def _run(command: Command, folder: str) -> str:
             f"python {words} ended with {done.returncode}: {one_line((done.stderr or done.stdout)[-500:])}"
         )
     return done.stdout
+
+
+# --- in the child ---
+
+
+def print_peak(operator: str, elements: int) -> int:
+    """Judges one large case on the CPU EP, and prints the peak of memory in bytes. Returns 1 if the case does not pass."""
+    from opmap.cases.catalogue import generated
+    from opmap.descriptors import complete_sizes
+    from opmap.engines.machine.memory import peak
+    from opmap.operators import OPERATORS
+    from opmap.session.session import open_judge
+
+    sizes, numbers = LARGE[operator]
+    data, indices = sizes(elements)
+    descriptor = OPERATORS[operator].descriptor
+    desc = complete_sizes(descriptor, {"InputTensor": data, "IndicesTensor": indices}, numbers)
+    record = open_judge("cpu", brief=True)(generated(desc, "mix", "addr"))
+    if record.verdict is not Verdict.PASS:
+        print(f"{record.verdict}: {record.message}", file=sys.stderr)
+        return 1
+    print(peak())
+    return 0
+
+
+TEST = b"def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
+
+
+def print_pytest_cost(tier: str) -> int:
+    """Runs the cases of a tier in pytest, and prints what pytest added to each, on the last line. Returns pytest's exit code."""
+    import pytest
+
+    from opmap.session import Session
+
+    class Clock:
+        """A plugin that takes the time from the begin of the collection to the last report."""
+
+        begin = end = in_opmap = 0.0
+        cases = 0
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collection(self) -> None:
+            self.begin = time.perf_counter()
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(self) -> None:
+            self.end = time.perf_counter()
+
+        def of_opmap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+            """Returns a function that calls this one, and adds its time to `in_opmap`."""
+
+            def timed(*arguments: Any) -> Any:
+                begin = time.perf_counter()
+                try:
+                    return function(*arguments)
+                finally:
+                    self.in_opmap += time.perf_counter() - begin
+
+            return timed
+
+    Path("test_cases.py").write_bytes(TEST)
+    clock = Clock()
+    judge = clock.of_opmap(Session.judge)
+
+    def counted(*arguments: Any) -> Any:
+        clock.cases += 1
+        return judge(*arguments)
+
+    setattr(Session, "judge", counted)  # noqa: B010  mypy refuses the assignment to a method
+    setattr(Session, "choose", clock.of_opmap(Session.choose))  # noqa: B010  as above
+    options = ["-q", "-p", "no:cacheprovider", "test_cases.py", "--opmap-provider=cpu", f"--opmap-tier={tier}"]
+    code = pytest.main(options, plugins=[clock])
+    cases = max(clock.cases, 1)
+    judged, whole = (seconds / cases * 1000 for seconds in (clock.in_opmap, clock.end - clock.begin))
+    cost = Pytest(cases=cases, judged_ms=judged, added_ms=whole - judged)
+    print(f"\n{msgspec.json.encode(cost).decode()}")
+    return int(code)
+
+
+if __name__ == "__main__":
+    what, *words = sys.argv[1:]
+    sys.exit(print_pytest_cost(*words) if what == "pytest" else print_peak(words[0], int(words[1])))
