@@ -30,7 +30,7 @@ from ..mapping.serialized_graph import (
     operator_desc,
     read_graph,
 )
-from ..tensors import DataType, Tensor
+from ..tensors import Tensor
 from .judging import nearly_equal
 from .plan import Plan
 from .state import planned
@@ -40,8 +40,6 @@ Maker = Literal["", "the DirectML EP", "DirectML"]
 
 _MOST_ELEMENTS = 1 << 20
 """Tensors with more elements are not computed."""
-
-_OPERATOR, _DATA_TYPE = "DML_OPERATOR_", "DML_TENSOR_DATA_TYPE_"
 
 _COMPUTED: Mapping[str, Callable[..., np.ndarray]] = {
     "ELEMENT_WISE_ADD": np.add,
@@ -133,7 +131,7 @@ def _values(
 
 def _elements(tensor: SerializedTensor, memory: np.ndarray) -> np.ndarray:
     """Returns the elements of a tensor that lies in this memory. Raises IndexError if one lies behind it."""
-    data_type, rank = DataType[tensor.data_type.removeprefix(_DATA_TYPE)], len(tensor.sizes)
+    data_type, rank = tensor.known_data_type(), len(tensor.sizes)
     if prod(tensor.sizes) > _MOST_ELEMENTS:
         raise _Unknown("many elements")
     packed = [prod(tensor.sizes[d + 1 :]) for d in range(rank)]
@@ -153,10 +151,9 @@ def _outputs(node: OperatorNode, values: Mapping[str, np.ndarray]) -> list[np.nd
     ]
     if any(tensor.strides for tensor in node.outputs):
         raise _Unknown("strides of an output")
-    name = node.type.removeprefix(_OPERATOR)
-    if name in _COMPUTED and not any(value not in (None, (1.0, 0.0)) for value in node.attributes.values()):
+    if node.operator in _COMPUTED and not any(value not in (None, (1.0, 0.0)) for value in node.attributes.values()):
         with np.errstate(all="ignore"):
-            return [np.ascontiguousarray(_COMPUTED[name](*inputs)).astype(inputs[0].dtype).reshape(-1)]
+            return [np.ascontiguousarray(_COMPUTED[node.operator](*inputs)).astype(inputs[0].dtype).reshape(-1)]
     desc = operator_desc(node)
     tensors = {
         field: Tensor.from_bytes(desc.tensors[field].data_type, elements.shape, elements.tobytes())

@@ -54,6 +54,13 @@ class SerializedTensor:
     strides: tuple[int, ...] | None
     total_size_in_bytes: int | None
 
+    def known_data_type(self, path: str = "") -> DataType:
+        """Returns the data type. Raises InputError at `path` if the file names another one."""
+        data_types = {f"{_DATA_TYPE}{data_type.name}": data_type for data_type in DIRECTML_TYPES}
+        if self.data_type not in data_types:
+            raise InputError(f"must be one of {', '.join(data_types)}, got {_shown(self.data_type)}", path=path)
+        return data_types[self.data_type]
+
 
 @dataclass(frozen=True)
 class OperatorNode:
@@ -69,6 +76,11 @@ class OperatorNode:
     attributes: Mapping[str, AttributeValue]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+
+    @property
+    def operator(self) -> str:
+        """The type without DirectML's prefix; empty if the file's type does not have it."""
+        return self.type[len(_OPERATOR) :] if self.type.startswith(_OPERATOR) else ""
 
 
 @dataclass(frozen=True)
@@ -202,10 +214,11 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
 
     Raises InputError if the operator is not in OPERATORS, or if a member is missing, unknown or of the wrong type.
     """
-    path, names = _shown(node.name), {f"{_OPERATOR}{name}": name for name in OPERATORS}
-    if node.type not in names:
-        raise InputError(f"must be one of {', '.join(names)}, got {_shown(node.type)}", path=f"{path}.type")
-    cls: type[OperatorDesc] = OPERATORS[names[node.type]].descriptor
+    path = _shown(node.name)
+    if node.operator not in OPERATORS:
+        names = ", ".join(f"{_OPERATOR}{name}" for name in OPERATORS)
+        raise InputError(f"must be one of {names}, got {_shown(node.type)}", path=f"{path}.type")
+    cls: type[OperatorDesc] = OPERATORS[node.operator].descriptor
     members: dict[str, Any] = {}
     kinds: tuple[tuple[Literal["input", "output"], Sequence[SerializedTensor]], ...]
     kinds = ("input", node.inputs), ("output", node.outputs)
@@ -238,18 +251,14 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
 
 
 def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
-    data_types = {f"{_DATA_TYPE}{data_type.name}": data_type for data_type in DIRECTML_TYPES}
-    if tensor.data_type not in data_types:
-        raise InputError(
-            f"must be one of {', '.join(data_types)}, got {_shown(tensor.data_type)}", path=f"{path}.DataType"
-        )
+    data_type = tensor.known_data_type(f"{path}.DataType")
     most_dimensions = tensor_rules().dimension_counts[1]
     if len(tensor.sizes) > most_dimensions:
         raise InputError(f"must be at most {most_dimensions} sizes, got {len(tensor.sizes)}", path=f"{path}.Sizes")
     if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
         wanted = f"{len(tensor.sizes)} strides, one per size"
         raise InputError(f"must be {wanted}, got {len(tensor.strides)}", path=f"{path}.Strides")
-    return TensorDesc(data_types[tensor.data_type], tensor.sizes, tensor.strides, tensor.total_size_in_bytes)
+    return TensorDesc(data_type, tensor.sizes, tensor.strides, tensor.total_size_in_bytes)
 
 
 def _nodes(graph: SerializedGraph, operator: str) -> Iterator[OperatorNode]:
