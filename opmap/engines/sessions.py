@@ -16,31 +16,10 @@ import numpy as np
 
 from ..errors import ProviderError
 from ..vocabulary import Stage
+from . import steps
 from .performer import Performer
 from .protocol import Placement
 from .session_records import one_line, profiled_nodes, written_files
-from .steps import (
-    DEVICE,
-    HOST,
-    Allocate,
-    AnyStep,
-    Bind,
-    Clear,
-    Concurrent,
-    Drop,
-    Event,
-    Evidence,
-    Examine,
-    Get,
-    Open,
-    Put,
-    Result,
-    Run,
-    RunBound,
-    Step,
-    Unbind,
-    Update,
-)
 from .telemetry import switch_off
 from .temporary import make_folder
 
@@ -136,16 +115,18 @@ class SessionProvider(Performer):
         """Returns the placement of the last model that `run` ran; None if it failed."""
         return self._placement
 
-    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+    def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""
-        stage = Stage.LOAD if isinstance(step, Open) else Stage.RUN
-        self.calls += int(isinstance(step, (Run, RunBound)))  # the runs of Concurrent come here one by one
+        stage = Stage.LOAD if isinstance(step, steps.Open) else Stage.RUN
+        self.calls += int(isinstance(step, (steps.Run, steps.RunBound)))  # the runs of Concurrent come here one by one
         try:
             return _ACTIONS[type(step)](self, step)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
-            refused = isinstance(step, Open) and not (step.static and step.setup.config.get(FUSION_OFF, "0") == "0")
+            refused = isinstance(step, steps.Open) and not (
+                step.static and step.setup.config.get(FUSION_OFF, "0") == "0"
+            )
             text = one_line(error)
-            return Result(
+            return steps.Result(
                 error=text,
                 stage=stage,
                 unsupported=self._does_not_support(error, text),
@@ -162,7 +143,7 @@ class SessionProvider(Performer):
 
     # --- sessions ---
 
-    def _open(self, step: Open) -> Result:
+    def _open(self, step: steps.Open) -> steps.Result:
         setup = step.setup
         spent = self._drop(step.session)
         folder = None
@@ -188,14 +169,14 @@ class SessionProvider(Performer):
             raise
         given_files = frozenset({setup.file_name, _ORT_MODEL, *step.files})
         self._sessions[step.session] = _Session(session, folder, given_files, profiled, assigned)
-        return Result(spent=spent)
+        return steps.Result(spent=spent)
 
     @cached_property
     def _folder(self) -> Path:
         """One folder for the files of all sessions. Making a temporary folder is slow under Wine, so there is only one."""
         return make_folder()
 
-    def _session(self, step: Open, folder: Path | None, profile: bool) -> onnxruntime.InferenceSession:
+    def _session(self, step: steps.Open, folder: Path | None, profile: bool) -> onnxruntime.InferenceSession:
         """Creates a session. It writes its files into `folder`. With `profile`, it records the nodes that run."""
         runtime, setup, model = self._runtime, step.setup, step.model.tobytes()
         options = runtime.SessionOptions()
@@ -293,11 +274,11 @@ class SessionProvider(Performer):
             rmtree(folder, ignore_errors=True)
         return pending and self.name == DIRECTML
 
-    def _clear(self, step: Clear) -> Result:
+    def _clear(self, step: steps.Clear) -> steps.Result:
         spent = [self._drop(name) for name in reversed(list(self._sessions))]
         while self._values:
             self._values.popitem()
-        return Result(spent=any(spent))
+        return steps.Result(spent=any(spent))
 
     def _existing_session(self, name: str) -> _Session:
         if name not in self._sessions:
@@ -306,7 +287,7 @@ class SessionProvider(Performer):
 
     # --- running ---
 
-    def _run(self, step: Run) -> Result:
+    def _run(self, step: steps.Run) -> steps.Result:
         session = self._existing_session(step.session).session
         names = [output.name for output in session.get_outputs()] if step.outputs is None else list(step.outputs)
         options = self._run_options(step.config)
@@ -317,7 +298,7 @@ class SessionProvider(Performer):
             if len(values) != len(names):
                 return _outputs(names, values)
             self._values |= {step.keep[n]: v for n, v in zip(names, values, strict=True) if n in step.keep}
-            return Result(
+            return steps.Result(
                 outputs={n: v.numpy() for n, v in zip(names, values, strict=True) if n not in step.keep},
                 devices={n: v.device_name() for n, v in zip(names, values, strict=True)},
             )
@@ -333,8 +314,8 @@ class SessionProvider(Performer):
             options.add_run_config_entry(key, value)
         return options
 
-    def _together(self, step: Concurrent) -> Result:
-        of_runs: list[list[Result]] = [[] for _ in step.runs]
+    def _together(self, step: steps.Concurrent) -> steps.Result:
+        of_runs: list[list[steps.Result]] = [[] for _ in step.runs]
 
         def perform(number: int) -> None:
             for _ in range(step.times):
@@ -349,7 +330,9 @@ class SessionProvider(Performer):
             thread.join()
         results = [result for of_run in of_runs for result in of_run]
         failed = next((result for result in results if result.error is not None), None)
-        return Result(results=results, error=failed.error if failed else None, stage=failed.stage if failed else None)
+        return steps.Result(
+            results=results, error=failed.error if failed else None, stage=failed.stage if failed else None
+        )
 
     # --- values ---
 
@@ -360,35 +343,35 @@ class SessionProvider(Performer):
 
     def _place(self, place: str) -> tuple[str, int]:
         """Returns ONNX Runtime's name and number of a place."""
-        if place == DEVICE and self.name == DIRECTML:
+        if place == steps.DEVICE and self.name == DIRECTML:
             return "dml", int(self.options.get("device_id", 0))
-        return HOST, 0
+        return steps.HOST, 0
 
-    def _put(self, step: Put) -> Result:
+    def _put(self, step: steps.Put) -> steps.Result:
         self._drop(step.value)
         array = np.array(step.array)  # a value in host memory lies on the array's own memory, and may be changed there
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
-        return Result(devices={step.value: self._values[step.value].device_name()})
+        return steps.Result(devices={step.value: self._values[step.value].device_name()})
 
-    def _allocate(self, step: Allocate) -> Result:
+    def _allocate(self, step: steps.Allocate) -> steps.Result:
         self._drop(step.value)
         place = self._place(step.place)
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_shape_and_type(
             step.sizes, np.dtype(step.type).type, *place
         )
-        return Result(devices={step.value: self._values[step.value].device_name()})
+        return steps.Result(devices={step.value: self._values[step.value].device_name()})
 
-    def _update(self, step: Update) -> Result:
+    def _update(self, step: steps.Update) -> steps.Result:
         self._value(step.value).update_inplace(np.ascontiguousarray(step.array))
-        return Result()
+        return steps.Result()
 
-    def _get(self, step: Get) -> Result:
+    def _get(self, step: steps.Get) -> steps.Result:
         value = self._value(step.value)
-        return Result(outputs={step.value: value.numpy()}, devices={step.value: value.device_name()})
+        return steps.Result(outputs={step.value: value.numpy()}, devices={step.value: value.device_name()})
 
     # --- bindings ---
 
-    def _bind(self, step: Bind) -> Result:
+    def _bind(self, step: steps.Bind) -> steps.Result:
         open_session = self._existing_session(step.session)
         if open_session.binding is None:
             open_session.binding = open_session.session.io_binding()
@@ -402,7 +385,7 @@ class SessionProvider(Performer):
         for name, place in step.outputs.items():
             if name not in open_session.outputs:
                 open_session.outputs.append(name)
-            if place in (HOST, DEVICE):
+            if place in (steps.HOST, steps.DEVICE):
                 binding.bind_output(name, *self._place(place))
             else:
                 open_session.bound[name] = self._value(place)
@@ -410,17 +393,17 @@ class SessionProvider(Performer):
         if step.synchronize:
             binding.synchronize_inputs()
         open_session.pending = open_session.pending or bool(step.feeds or step.values)
-        return Result()
+        return steps.Result()
 
-    def _unbind(self, step: Unbind) -> Result:
+    def _unbind(self, step: steps.Unbind) -> steps.Result:
         open_session = self._existing_session(step.session)
         spent = open_session.pending and self.name == DIRECTML
         open_session.binding, open_session.pending = None, False
         open_session.bound.clear()
         open_session.outputs.clear()
-        return Result(spent=spent)
+        return steps.Result(spent=spent)
 
-    def _run_bound(self, step: RunBound) -> Result:
+    def _run_bound(self, step: steps.RunBound) -> steps.Result:
         open_session = self._existing_session(step.session)
         if open_session.binding is None:
             raise ProviderError(f"nothing is bound in session {step.session!r}")
@@ -434,14 +417,14 @@ class SessionProvider(Performer):
         else:
             copied = {name: value.numpy() for name, value in values.items() if name not in step.keep}
         self._values |= {kept: values[name] for name, kept in step.keep.items()}
-        return Result(
+        return steps.Result(
             outputs={name: array for name, array in copied.items() if name not in step.keep},
             devices={name: value.device_name() for name, value in (bound | values).items()},
         )
 
     # --- evidence ---
 
-    def _examine(self, step: Examine) -> Result:
+    def _examine(self, step: steps.Examine) -> steps.Result:
         open_session = self._existing_session(step.session)
         session, folder, events = open_session.session, open_session.folder, None
         if open_session.profiled:
@@ -449,7 +432,7 @@ class SessionProvider(Performer):
             path = Path(session.end_profiling())
             events = profiled_nodes(path)
             path.unlink()
-        evidence = Evidence(
+        evidence = steps.Evidence(
             placement=self._placement_of(open_session, events),
             events=events,
             inputs=[value.name for value in session.get_inputs()],
@@ -458,9 +441,9 @@ class SessionProvider(Performer):
             providers=session.get_providers(),
             files=written_files(folder, open_session.given_files) if folder else {},
         )
-        return Result(evidence=evidence)
+        return steps.Result(evidence=evidence)
 
-    def _placement_of(self, open_session: _Session, events: Sequence[Event] | None) -> Placement:
+    def _placement_of(self, open_session: _Session, events: Sequence[steps.Event] | None) -> Placement:
         if self.proof == "profile":
             return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
         assigned = [(node, subgraph.ep_name) for subgraph in open_session.assigned for node in subgraph.get_nodes()]
@@ -472,30 +455,30 @@ class SessionProvider(Performer):
         return Placement("assignment-info", tuple(nodes), tuple(node.name for node, _ in assigned))
 
 
-_ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
-    Open: SessionProvider._open,
-    Put: SessionProvider._put,
-    Allocate: SessionProvider._allocate,
-    Update: SessionProvider._update,
-    Get: SessionProvider._get,
-    Run: SessionProvider._run,
-    Bind: SessionProvider._bind,
-    Unbind: SessionProvider._unbind,
-    RunBound: SessionProvider._run_bound,
-    Concurrent: SessionProvider._together,
-    Examine: SessionProvider._examine,
-    Drop: lambda provider, step: Result(spent=provider._drop(step.name)),
-    Clear: SessionProvider._clear,
+_ACTIONS: dict[type[steps.Step], Callable[[SessionProvider, Any], steps.Result]] = {
+    steps.Open: SessionProvider._open,
+    steps.Put: SessionProvider._put,
+    steps.Allocate: SessionProvider._allocate,
+    steps.Update: SessionProvider._update,
+    steps.Get: SessionProvider._get,
+    steps.Run: SessionProvider._run,
+    steps.Bind: SessionProvider._bind,
+    steps.Unbind: SessionProvider._unbind,
+    steps.RunBound: SessionProvider._run_bound,
+    steps.Concurrent: SessionProvider._together,
+    steps.Examine: SessionProvider._examine,
+    steps.Drop: lambda provider, step: steps.Result(spent=provider._drop(step.name)),
+    steps.Clear: SessionProvider._clear,
 }
 """The method that performs each kind of step."""
 
 
-def _outputs(names: Sequence[str], outputs: Sequence[np.ndarray]) -> Result:
+def _outputs(names: Sequence[str], outputs: Sequence[np.ndarray]) -> steps.Result:
     """Returns the outputs of a run by name; what is wrong if there are more or fewer than asked for."""
     if len(outputs) == len(names):
-        return Result(outputs=dict(zip(names, outputs, strict=True)))
+        return steps.Result(outputs=dict(zip(names, outputs, strict=True)))
     wanted = "one array" if len(names) == 1 else f"{len(names)} arrays"
-    return Result(malformed=f"must be a list of {wanted}, got {len(outputs)}")
+    return steps.Result(malformed=f"must be a list of {wanted}, got {len(outputs)}")
 
 
 def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:

@@ -19,24 +19,13 @@ import numpy as np
 
 from ..errors import InputError, ProviderError, Unsupported, clean, describe, told, type_name
 from ..vocabulary import Stage
+from . import steps
 from .arrays import list_of, not_arrays
 from .frames import TYPES
 from .machine.facts import DeviceClass
 from .performer import Performer
 from .protocol import ASSERTED, Placement
 from .provider_facts import facts_of
-from .steps import (
-    AnyStep,
-    Clear,
-    Drop,
-    Evidence,
-    Examine,
-    Open,
-    Result,
-    Run,
-    Setup,
-    runs_of,
-)
 
 
 def _import_from(name: str, path: Sequence[str]) -> None:
@@ -125,10 +114,10 @@ class ThirdPartyProvider(Performer):
             raise Unavailable(f"--provider {spec}: {name}() raised {describe(error)}") from None
         return cls(provider, spec)
 
-    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+    def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs Open, Run, Examine, Drop and Clear. Any other step is an error, unless the object performs steps."""
-        stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
-        self.calls += runs_of(step)
+        stage = Stage.LOAD if isinstance(step, steps.Open) and self.sessions else Stage.RUN
+        self.calls += steps.runs_of(step)
         try:
             with _third_party_code():
                 return self._perform(step)
@@ -137,11 +126,11 @@ class ThirdPartyProvider(Performer):
         except BaseException as error:  # also SystemExit
             return _failed(error, stage)
 
-    def _perform(self, step: AnyStep) -> Result:
+    def _perform(self, step: steps.AnyStep) -> steps.Result:
         if self._steps:
-            result: Result = self._provider.perform(step)
+            result: steps.Result = self._provider.perform(step)
             return result
-        if isinstance(step, Open):
+        if isinstance(step, steps.Open):
             model = step.model.tobytes()
             if self.sessions:
                 session = self._opened(model, step)
@@ -152,21 +141,21 @@ class ThirdPartyProvider(Performer):
             else:
                 session = model
             self._open[step.session] = session, _output_names(model)
-            return Result()
-        if isinstance(step, Run) and not (step.values or step.keep or step.config or step.method != "run"):
+            return steps.Result()
+        if isinstance(step, steps.Run) and not (step.values or step.keep or step.config or step.method != "run"):
             return self._run(step)
-        if isinstance(step, Examine):
-            return Result(evidence=Evidence(placement=self._asserted()))
-        if isinstance(step, Drop):
+        if isinstance(step, steps.Examine):
+            return steps.Result(evidence=steps.Evidence(placement=self._asserted()))
+        if isinstance(step, steps.Drop):
             self._close(step.name)
-            return Result()
-        if isinstance(step, Clear):
+            return steps.Result()
+        if isinstance(step, steps.Clear):
             for name in reversed(list(self._open)):
                 self._close(name)
-            return Result()
+            return steps.Result()
         raise ProviderError(f"{self.facts.name} cannot {type(step).__name__}: it only opens, runs and closes sessions")
 
-    def _opened(self, model: bytes, step: Open) -> object:
+    def _opened(self, model: bytes, step: steps.Open) -> object:
         """Returns the session that the object's `open` makes. It gets the files beside the model if it takes `files`."""
         setup = msgspec.to_builtins(step.setup, enc_hook=lambda array: array)
         if not step.files:
@@ -175,7 +164,7 @@ class ThirdPartyProvider(Performer):
             raise Unsupported(f"{self.facts.name}: open takes no files beside the model", stage=Stage.LOAD)
         return self._provider.open(model, setup, files={name: array.tobytes() for name, array in step.files.items()})
 
-    def _run(self, step: Run) -> Result:
+    def _run(self, step: steps.Run) -> steps.Result:
         if step.session not in self._open:
             raise ProviderError(f"there is no session {step.session!r}", stage=Stage.RUN)
         session, names = self._open[step.session]
@@ -240,7 +229,7 @@ def _third_party_code() -> Iterator[None]:
                 os.chdir(folder)
 
 
-def _failed(error: BaseException, stage: Stage) -> Result:
+def _failed(error: BaseException, stage: Stage) -> steps.Result:
     """Returns the result of a step that an exception of the object ended.
 
     The exception may tell its stage. One of a class named `Unsupported`, or a NotImplementedError, says that the object
@@ -249,22 +238,22 @@ def _failed(error: BaseException, stage: Stage) -> Result:
     own_text = told(lambda: error) if isinstance(error, ProviderError) else ""
     own_stage = told(lambda: getattr(error, "stage", None))
     names = [told(partial(getattr, kind, "__name__")) for kind in type(error).__mro__]
-    return Result(
+    return steps.Result(
         error=own_text or describe(error),
         stage=Stage(own_stage) if own_stage in (Stage.LOAD, Stage.RUN) else stage,
         unsupported=isinstance(error, NotImplementedError) or "Unsupported" in names,
     )
 
 
-def _result(outputs: object, names: Sequence[str]) -> Result:
+def _result(outputs: object, names: Sequence[str]) -> steps.Result:
     """Returns the outputs of a run by name; what is wrong with them if they are no list of arrays."""
     if problem := not_arrays(outputs, len(names)):
-        return Result(malformed=problem)
+        return steps.Result(malformed=problem)
     arrays = [np.array(output) for output in cast("list[np.ndarray]", outputs)]
     for array in arrays:
         if array.dtype.name not in TYPES:
-            return Result(malformed=f"{list_of(len(names))} of numbers, got {array.dtype.name.upper()}")
-    return Result(outputs=dict(zip(names, arrays, strict=True)))
+            return steps.Result(malformed=f"{list_of(len(names))} of numbers, got {array.dtype.name.upper()}")
+    return steps.Result(outputs=dict(zip(names, arrays, strict=True)))
 
 
 def _takes(function: Callable[..., object], *arguments: object, **keywords: object) -> bool:
@@ -276,9 +265,9 @@ def _takes(function: Callable[..., object], *arguments: object, **keywords: obje
     return True
 
 
-def _is_plain(setup: Setup) -> bool:
+def _is_plain(setup: steps.Setup) -> bool:
     """Returns whether a setup asks for nothing. `cpu_nodes` only allows something."""
-    return msgspec.structs.replace(setup, cpu_nodes=False) == Setup()
+    return msgspec.structs.replace(setup, cpu_nodes=False) == steps.Setup()
 
 
 def _output_names(model: bytes) -> list[str]:

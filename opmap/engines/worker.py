@@ -15,29 +15,12 @@ import msgspec
 
 from ..errors import InputError, ProviderError, clean
 from ..vocabulary import Stage, Verdict
-from . import frames
+from . import frames, steps
 from .child import KILL_TIMEOUT, Child, ChildEnded
 from .machine.facts import Fact
 from .performer import Performer
 from .provider_facts import ProviderFacts
 from .sessions import CPU
-from .steps import (
-    Allocate,
-    AnyStep,
-    Bind,
-    Clear,
-    Dispatch,
-    Drop,
-    Examine,
-    Get,
-    Open,
-    Put,
-    Result,
-    Step,
-    Unbind,
-    Update,
-    runs_of,
-)
 from .third_party import import_folders
 
 TIMEOUT = 30.0
@@ -203,26 +186,26 @@ class WorkerProvider(Performer):
 
     # --- the interface of a provider ---
 
-    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+    def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs one step in the child, within `limit` seconds (default: the time limit of this provider).
 
         An error of the step is in the result. Raises WorkerCrashed, WorkerTimeout or DeviceLost if the worker process or
         its device was lost, NotRun if the step was not tried, FrameError if an array cannot be sent.
         """
-        if isinstance(step, Clear) and not (self._child and self._child.running):
-            return Result()
+        if isinstance(step, steps.Clear) and not (self._child and self._child.running):
+            return steps.Result()
         refusal = self._hang_limit.refusal(self._adapter)
         if refusal:
             raise NotRun(refusal)
         self.start()
         limit = limit or self.timeout
-        self.calls += runs_of(step)
+        self.calls += steps.runs_of(step)
         result = self._ask(frames.Perform(step, limit), limit, frames.Performed).result
         if result.error is not None:
             result = msgspec.structs.replace(result, error=clean(result.error))
         if result.messages:
             result = msgspec.structs.replace(result, messages=list(map(clean, result.messages)))
-        if runs_of(step):
+        if steps.runs_of(step):
             self._hang_limit.answered(self._adapter)
         self._spent = self._spent or result.spent
         if result.error is not None and _DEVICE_LOST.search(result.error):
@@ -394,11 +377,13 @@ class WorkerProvider(Performer):
             reply_kind, limit, self._requests, message.task if isinstance(message, frames.Perform) else None
         )
 
-    def _receive(self, reply_kind: type[Reply], limit: float, number: int = 0, step: AnyStep | None = None) -> Reply:
+    def _receive(
+        self, reply_kind: type[Reply], limit: float, number: int = 0, step: steps.AnyStep | None = None
+    ) -> Reply:
         """Returns the reply to the request `number`, which is 0 for a start. Fails as `_ask` does."""
         child = self._child
         assert child is not None
-        stage = Stage.RUN if step and not isinstance(step, Open) else Stage.LOAD
+        stage = Stage.RUN if step and not isinstance(step, steps.Open) else Stage.LOAD
         doing = f" while {_doing(step)}" if step else ""
         try:
             reply = child.receive(limit)
@@ -445,23 +430,23 @@ class WorkerProvider(Performer):
             child.kill()
 
 
-def _doing(step: Step) -> str:
+def _doing(step: steps.Step) -> str:
     """Returns what the child does in a step, as a clause."""
     return _CLAUSES.get(type(step), "running the model")
 
 
-_CLAUSES: dict[type[Step], str] = {
-    Open: "creating the session",
-    Put: "making a value",
-    Allocate: "making a value",
-    Update: "changing a value",
-    Get: "reading a value",
-    Bind: "binding inputs and outputs",
-    Unbind: "releasing a binding",
-    Examine: "reading the records of the session",
-    Dispatch: "running the operator",
-    Drop: "releasing a session or value",
-    Clear: "releasing all sessions and values",
+_CLAUSES: dict[type[steps.Step], str] = {
+    steps.Open: "creating the session",
+    steps.Put: "making a value",
+    steps.Allocate: "making a value",
+    steps.Update: "changing a value",
+    steps.Get: "reading a value",
+    steps.Bind: "binding inputs and outputs",
+    steps.Unbind: "releasing a binding",
+    steps.Examine: "reading the records of the session",
+    steps.Dispatch: "running the operator",
+    steps.Drop: "releasing a session or value",
+    steps.Clear: "releasing all sessions and values",
 }
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from ctypes import byref
 
+from . import structs
 from .com import Com
 from .device import Device, mapped
-from .structs import (
-    ALLOW_UNORDERED_ACCESS,
-    D3D12_HEAP_PROPERTIES,
-    D3D12_RESOURCE_DESC,
-    HEAP_DEFAULT,
-    HEAP_READBACK,
-    HEAP_UPLOAD,
-    LAYOUT_ROW_MAJOR,
-    RESOURCE_BUFFER,
-    STATE_COMMON,
-    STATE_COPY_DEST,
-    STATE_GENERIC_READ,
-)
 
 _FIRST_BYTES = 2**16
 
-_STATES = {HEAP_DEFAULT: STATE_COMMON, HEAP_UPLOAD: STATE_GENERIC_READ, HEAP_READBACK: STATE_COPY_DEST}
+_STATES = {
+    structs.HEAP_DEFAULT: structs.STATE_COMMON,
+    structs.HEAP_UPLOAD: structs.STATE_GENERIC_READ,
+    structs.HEAP_READBACK: structs.STATE_COPY_DEST,
+}
 """The state in which a buffer of each heap is created."""
 
 
@@ -46,18 +38,18 @@ class Buffer:
             return
         self.release()
         self.size = max(_FIRST_BYTES, 1 << (size - 1).bit_length())
-        flags = ALLOW_UNORDERED_ACCESS if self._heap == HEAP_DEFAULT else 0
-        desc = D3D12_RESOURCE_DESC(
-            Dimension=RESOURCE_BUFFER,
+        flags = structs.ALLOW_UNORDERED_ACCESS if self._heap == structs.HEAP_DEFAULT else 0
+        desc = structs.D3D12_RESOURCE_DESC(
+            Dimension=structs.RESOURCE_BUFFER,
             Width=self.size,
             Height=1,
             DepthOrArraySize=1,
             MipLevels=1,
             SampleCount=1,
-            Layout=LAYOUT_ROW_MAJOR,
+            Layout=structs.LAYOUT_ROW_MAJOR,
             Flags=flags,
         )
-        heap = D3D12_HEAP_PROPERTIES(Type=self._heap, CreationNodeMask=1, VisibleNodeMask=1)
+        heap = structs.D3D12_HEAP_PROPERTIES(Type=self._heap, CreationNodeMask=1, VisibleNodeMask=1)
         try:
             self._resource = self._device.direct3d.create(
                 "ID3D12Resource", "CreateCommittedResource", byref(heap), 0, byref(desc), _STATES[self._heap], None
@@ -65,7 +57,7 @@ class Buffer:
         except Exception:
             self.size = 0
             raise
-        if self._heap != HEAP_DEFAULT:
+        if self._heap != structs.HEAP_DEFAULT:
             self.address = mapped(self._resource)
 
     def release(self) -> None:
@@ -79,11 +71,11 @@ class Arena:
     """The buffers of a device: `device` for tensors, `upload` and `readback` of the host, and DirectML's own two."""
 
     def __init__(self, device: Device):
-        self.device = Buffer(device, HEAP_DEFAULT)
-        self.upload = Buffer(device, HEAP_UPLOAD)
-        self.readback = Buffer(device, HEAP_READBACK)
-        self.temporary = Buffer(device, HEAP_DEFAULT)
-        self.persistent = Buffer(device, HEAP_DEFAULT)
+        self.device = Buffer(device, structs.HEAP_DEFAULT)
+        self.upload = Buffer(device, structs.HEAP_UPLOAD)
+        self.readback = Buffer(device, structs.HEAP_READBACK)
+        self.temporary = Buffer(device, structs.HEAP_DEFAULT)
+        self.persistent = Buffer(device, structs.HEAP_DEFAULT)
 
     def release(self) -> None:
         """Releases all buffers."""

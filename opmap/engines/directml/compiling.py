@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from ctypes import addressof, byref
 
+from . import structs
 from .com import Com
 from .device import Device
 from .dispatchable import Dispatchable, NativeDesc
-from .structs import (
-    DML_GRAPH_DESC,
-    DML_GRAPH_EDGE_DESC,
-    DML_GRAPH_EDGE_TYPE_INPUT,
-    DML_GRAPH_EDGE_TYPE_OUTPUT,
-    DML_GRAPH_NODE_DESC,
-    DML_GRAPH_NODE_TYPE_OPERATOR,
-    DML_INPUT_GRAPH_EDGE_DESC,
-    DML_OPERATOR_GRAPH_NODE_DESC,
-    DML_OUTPUT_GRAPH_EDGE_DESC,
-)
 
 
 def compiled(device: Device, dispatchable: Dispatchable, *, flags: int = 0, graph: bool = False) -> Com:
@@ -35,19 +25,21 @@ def compiled(device: Device, dispatchable: Dispatchable, *, flags: int = 0, grap
 
 def _compiled_graph(device: Device, dispatchable: Dispatchable, operator: Com, flags: int) -> Com:
     """Compiles a graph with one node, whose inputs and outputs are the graph's."""
-    node = DML_OPERATOR_GRAPH_NODE_DESC(operator.address, None)
-    nodes = (DML_GRAPH_NODE_DESC * 1)(DML_GRAPH_NODE_DESC(DML_GRAPH_NODE_TYPE_OPERATOR, addressof(node)))
+    node = structs.DML_OPERATOR_GRAPH_NODE_DESC(operator.address, None)
+    nodes = (structs.DML_GRAPH_NODE_DESC * 1)(
+        structs.DML_GRAPH_NODE_DESC(structs.DML_GRAPH_NODE_TYPE_OPERATOR, addressof(node))
+    )
     given = (slot for slot, name in enumerate(dispatchable.input_slots) if name)
     outputs = dispatchable.tensors("output")
-    into = [DML_INPUT_GRAPH_EDGE_DESC(i, 0, slot, None) for i, slot in enumerate(given)]
-    out = [DML_OUTPUT_GRAPH_EDGE_DESC(0, i, i, None) for i in range(len(outputs))]
-    into_edges = (DML_GRAPH_EDGE_DESC * len(into))(
-        *(DML_GRAPH_EDGE_DESC(DML_GRAPH_EDGE_TYPE_INPUT, addressof(edge)) for edge in into)
+    into = [structs.DML_INPUT_GRAPH_EDGE_DESC(i, 0, slot, None) for i, slot in enumerate(given)]
+    out = [structs.DML_OUTPUT_GRAPH_EDGE_DESC(0, i, i, None) for i in range(len(outputs))]
+    into_edges = (structs.DML_GRAPH_EDGE_DESC * len(into))(
+        *(structs.DML_GRAPH_EDGE_DESC(structs.DML_GRAPH_EDGE_TYPE_INPUT, addressof(edge)) for edge in into)
     )
-    out_edges = (DML_GRAPH_EDGE_DESC * len(out))(
-        *(DML_GRAPH_EDGE_DESC(DML_GRAPH_EDGE_TYPE_OUTPUT, addressof(edge)) for edge in out)
+    out_edges = (structs.DML_GRAPH_EDGE_DESC * len(out))(
+        *(structs.DML_GRAPH_EDGE_DESC(structs.DML_GRAPH_EDGE_TYPE_OUTPUT, addressof(edge)) for edge in out)
     )
-    graph = DML_GRAPH_DESC(
+    graph = structs.DML_GRAPH_DESC(
         InputCount=len(into),
         OutputCount=len(out),
         NodeCount=1,

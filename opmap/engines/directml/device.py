@@ -9,21 +9,10 @@ from typing import Any, Self
 
 from ...errors import ProviderError
 from ...vocabulary import Stage
+from . import structs
 from .com import Com
 from .hresults import BindingRefused, CallFailed
 from .libraries import direct3d_device, directml_device, dxgi_adapter, dxgi_factory
-from .structs import (
-    ALL_SUBRESOURCES,
-    BARRIER_TRANSITION,
-    BARRIER_UAV,
-    COMMAND_LIST_TYPE_COMPUTE,
-    D3D12_COMMAND_QUEUE_DESC,
-    D3D12_DESCRIPTOR_HEAP_DESC,
-    D3D12_RESOURCE_BARRIER,
-    D3D12_RESOURCE_TRANSITION_BARRIER,
-    DESCRIPTOR_HEAP_SHADER_VISIBLE,
-    DML_BINDING_PROPERTIES,
-)
 
 FIRST_DESCRIPTORS = 256
 """The number of descriptors of the first heap. A larger one is made if an operator needs more."""
@@ -49,8 +38,8 @@ class Device:
         self._descriptors = self._submitted = 0
         try:
             self.direct3d = self._open_direct3d(adapter, direct3d)
-            queue = D3D12_COMMAND_QUEUE_DESC(Type=COMMAND_LIST_TYPE_COMPUTE)
-            create, kind = self._create, COMMAND_LIST_TYPE_COMPUTE
+            queue = structs.D3D12_COMMAND_QUEUE_DESC(Type=structs.COMMAND_LIST_TYPE_COMPUTE)
+            create, kind = self._create, structs.COMMAND_LIST_TYPE_COMPUTE
             self.queue = create("ID3D12CommandQueue", "CreateCommandQueue", byref(queue))
             self.allocator = create("ID3D12CommandAllocator", "CreateCommandAllocator", kind)
             allocator = self.allocator.address
@@ -123,7 +112,7 @@ class Device:
     @staticmethod
     def binding_properties(dispatchable: Com) -> Any:
         """Returns how many descriptors and how much memory a compiled operator or an initializer needs."""
-        properties = DML_BINDING_PROPERTIES()
+        properties = structs.DML_BINDING_PROPERTIES()
         dispatchable.call("GetBindingProperties", byref(properties))
         return properties
 
@@ -135,7 +124,7 @@ class Device:
             return
         if self._heap:
             self._heap.release()
-        desc = D3D12_DESCRIPTOR_HEAP_DESC(NumDescriptors=count, Flags=DESCRIPTOR_HEAP_SHADER_VISIBLE)
+        desc = structs.D3D12_DESCRIPTOR_HEAP_DESC(NumDescriptors=count, Flags=structs.DESCRIPTOR_HEAP_SHADER_VISIBLE)
         self._heap = self.direct3d.create("ID3D12DescriptorHeap", "CreateDescriptorHeap", byref(desc))
         self._descriptors = count
         cpu, gpu = c_size_t(), c_uint64()  # structs of this one member
@@ -181,12 +170,14 @@ class Device:
 
     def transition(self, buffer: Com, before: int, after: int) -> None:
         """Records that a buffer goes from one state to another."""
-        change = D3D12_RESOURCE_TRANSITION_BARRIER(buffer.address, ALL_SUBRESOURCES, before, after)
-        self.commands.call("ResourceBarrier", 1, byref(D3D12_RESOURCE_BARRIER(BARRIER_TRANSITION, 0, change)))
+        change = structs.D3D12_RESOURCE_TRANSITION_BARRIER(buffer.address, structs.ALL_SUBRESOURCES, before, after)
+        self.commands.call(
+            "ResourceBarrier", 1, byref(structs.D3D12_RESOURCE_BARRIER(structs.BARRIER_TRANSITION, 0, change))
+        )
 
     def wait_for_writes(self) -> None:
         """Records that later dispatches see what the earlier ones wrote, in every buffer."""
-        self.commands.call("ResourceBarrier", 1, byref(D3D12_RESOURCE_BARRIER(BARRIER_UAV, 0)))
+        self.commands.call("ResourceBarrier", 1, byref(structs.D3D12_RESOURCE_BARRIER(structs.BARRIER_UAV, 0)))
 
 
 def mapped(resource: Com) -> int:

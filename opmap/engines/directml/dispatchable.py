@@ -11,12 +11,7 @@ from typing import Literal
 import msgspec
 
 from ...errors import ProviderError, shown
-from .structs import (
-    DML_BUFFER_TENSOR_DESC,
-    DML_OPERATOR_DESC,
-    DML_TENSOR_DESC,
-    DML_TENSOR_TYPE_BUFFER,
-)
+from . import structs
 
 Kind = Literal["input", "output", "inputs", "outputs", "uint", "int", "uints", "ints", "scalar", "float", "null"]
 
@@ -101,7 +96,7 @@ class NativeDesc:
                 for m in dispatchable.members
             )
         )
-        self.desc = DML_OPERATOR_DESC(dispatchable.number, addressof(self.members))
+        self.desc = structs.DML_OPERATOR_DESC(dispatchable.number, addressof(self.members))
 
     @property
     def address(self) -> int:
@@ -115,8 +110,8 @@ class NativeDesc:
         """
         if not tensors and kind in ("input", "output"):
             return None
-        descs = [DML_TENSOR_DESC(DML_TENSOR_TYPE_BUFFER, self._buffer(tensor)) for tensor in tensors]
-        array = (DML_TENSOR_DESC * (len(descs) + _SPARE))(*descs)
+        descs = [structs.DML_TENSOR_DESC(structs.DML_TENSOR_TYPE_BUFFER, self._buffer(tensor)) for tensor in tensors]
+        array = (structs.DML_TENSOR_DESC * (len(descs) + _SPARE))(*descs)
         self._kept.append(array)
         return addressof(array)
 
@@ -126,7 +121,7 @@ class NativeDesc:
             # The struct has one count for both arrays: DirectML would read behind the shorter one.
             message = f"Strides must be one per size, {len(tensor.sizes)}: the struct has no other count"
             raise ProviderError(f"{message}, got {len(tensor.strides)}")
-        desc = DML_BUFFER_TENSOR_DESC(
+        desc = structs.DML_BUFFER_TENSOR_DESC(
             tensor.data_type,
             _fits(tensor.flags, 32),
             len(tensor.sizes),

@@ -13,24 +13,12 @@ import numpy.typing as npt
 
 from ...errors import ProviderError
 from ...vocabulary import Stage
+from . import structs
 from .arena import Arena
 from .com import Com
 from .compiling import compiled
 from .device import Device
 from .dispatchable import BufferTensor, Dispatchable
-from .structs import (
-    DML_BINDING_DESC,
-    DML_BINDING_TABLE_DESC,
-    DML_BINDING_TYPE_BUFFER,
-    DML_BINDING_TYPE_BUFFER_ARRAY,
-    DML_BINDING_TYPE_NONE,
-    DML_BUFFER_ARRAY_BINDING,
-    DML_BUFFER_BINDING,
-    DML_TENSOR_FLAG_OWNED_BY_DML,
-    STATE_COPY_DEST,
-    STATE_COPY_SOURCE,
-    STATE_UNORDERED_ACCESS,
-)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -59,7 +47,7 @@ class TensorRegion:
     @property
     def owned(self) -> bool:
         """Whether DirectML takes the tensor at initialisation and keeps it."""
-        return bool(self.tensor.flags & DML_TENSOR_FLAG_OWNED_BY_DML)
+        return bool(self.tensor.flags & structs.DML_TENSOR_FLAG_OWNED_BY_DML)
 
 
 def run(
@@ -88,11 +76,11 @@ def run(
         with device.recording() as commands:
             buffer = arena.device.resource
             commands.call("CopyBufferRegion", buffer.address, 0, arena.upload.resource.address, 0, length)
-            device.transition(buffer, STATE_COPY_DEST, STATE_UNORDERED_ACCESS)
+            device.transition(buffer, structs.STATE_COPY_DEST, structs.STATE_UNORDERED_ACCESS)
             slots = dispatchable.input_slots  # a graph has no input that is left out
             bound = list(inputs.values()) if graph else [inputs[name] if name else None for name in slots]
             _Recording(device, arena, operator).record(bound, list(outputs.values()))
-            device.transition(buffer, STATE_UNORDERED_ACCESS, STATE_COPY_SOURCE)
+            device.transition(buffer, structs.STATE_UNORDERED_ACCESS, structs.STATE_COPY_SOURCE)
             at = 0
             for region in outputs.values():
                 target = arena.readback.resource.address
@@ -194,7 +182,7 @@ class _Recording:
 
     def _table(self, number: int, dispatchable: Com, position: int, count: int) -> Com:
         cpu, gpu = self.device.descriptors(position)
-        desc = DML_BINDING_TABLE_DESC(dispatchable.address, cpu, gpu, count)
+        desc = structs.DML_BINDING_TABLE_DESC(dispatchable.address, cpu, gpu, count)
         return self.device.binding_table(number, byref(desc))
 
     def _keep(self, value: ctypes.Structure | ctypes.Array[Any]) -> int:
@@ -203,26 +191,26 @@ class _Recording:
 
     def _buffer(self, region: TensorRegion | None) -> ctypes.Structure:
         if region is None:
-            return DML_BUFFER_BINDING()
-        return DML_BUFFER_BINDING(self.arena.device.resource.address, region.at, region.tensor.total)
+            return structs.DML_BUFFER_BINDING()
+        return structs.DML_BUFFER_BINDING(self.arena.device.resource.address, region.at, region.tensor.total)
 
     def _each(self, regions: Sequence[TensorRegion | None]) -> int:
         """Returns the address of an array with one DML_BINDING_DESC for each region; None binds nothing."""
         descs = [
-            DML_BINDING_DESC(DML_BINDING_TYPE_BUFFER, self._keep(self._buffer(region)))
+            structs.DML_BINDING_DESC(structs.DML_BINDING_TYPE_BUFFER, self._keep(self._buffer(region)))
             if region
-            else DML_BINDING_DESC(DML_BINDING_TYPE_NONE, None)
+            else structs.DML_BINDING_DESC(structs.DML_BINDING_TYPE_NONE, None)
             for region in regions
         ]
-        return self._keep((DML_BINDING_DESC * len(descs))(*descs))
+        return self._keep((structs.DML_BINDING_DESC * len(descs))(*descs))
 
     def _array(self, regions: Sequence[TensorRegion | None]) -> ctypes.Structure:
         """Returns one binding with a buffer for each region; None is a NULL buffer."""
-        buffers = (DML_BUFFER_BINDING * len(regions))(*map(self._buffer, regions))
-        array = DML_BUFFER_ARRAY_BINDING(len(regions), self._keep(buffers))
-        return DML_BINDING_DESC(DML_BINDING_TYPE_BUFFER_ARRAY, self._keep(array))
+        buffers = (structs.DML_BUFFER_BINDING * len(regions))(*map(self._buffer, regions))
+        array = structs.DML_BUFFER_ARRAY_BINDING(len(regions), self._keep(buffers))
+        return structs.DML_BINDING_DESC(structs.DML_BINDING_TYPE_BUFFER_ARRAY, self._keep(array))
 
     def _whole(self, resource: Com, size: int) -> int:
         """Returns the address of a binding of the first `size` bytes of a buffer."""
-        buffer = DML_BUFFER_BINDING(resource.address, 0, size)
-        return self._keep(DML_BINDING_DESC(DML_BINDING_TYPE_BUFFER, self._keep(buffer)))
+        buffer = structs.DML_BUFFER_BINDING(resource.address, 0, size)
+        return self._keep(structs.DML_BINDING_DESC(structs.DML_BINDING_TYPE_BUFFER, self._keep(buffer)))

@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ProviderError
+from . import structs
 from .com import Com, iid
 from .hresults import CallFailed, failed
-from .structs import (
-    D3D_FEATURE_LEVEL_11_0,
-    DML_FEATURE_LEVEL_5_0,
-)
 
 _SEARCH_SYSTEM32, _SEARCH_FOLDER_OF_DLL = 0x800, 0x8
 _PACKAGE = "onnxruntime"
@@ -86,7 +83,7 @@ def direct3d_device(adapter: Com | None) -> Com:
         "D3D12CreateDevice",
         (c_void_p, c_int32, c_void_p, POINTER(c_void_p)),
         adapter.address if adapter else None,
-        D3D_FEATURE_LEVEL_11_0,
+        structs.D3D_FEATURE_LEVEL_11_0,
         iid("ID3D12Device"),
         byref(created),
     )
@@ -106,7 +103,7 @@ def directml_device(device: Com) -> Com:
         (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(c_void_p)),
         device.address,
         0,
-        DML_FEATURE_LEVEL_5_0,
+        structs.DML_FEATURE_LEVEL_5_0,
         iid("IDMLDevice1"),
         byref(created),
     )
