@@ -24,7 +24,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.engines.arrays import to_array
 from opmap.engines.directml.arena import Arena
-from opmap.engines.directml.describing import dispatchable, to_memory
+from opmap.engines.directml.describing import dispatchable
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatchable import Dispatchable
 from opmap.engines.directml.dispatching import run
@@ -33,6 +33,7 @@ from opmap.engines.machine.adapters import choose_adapter
 from opmap.engines.sessions import DIRECTML, SessionProvider
 from opmap.errors import MappingError, ProviderError
 from opmap.mapping import map_descriptor
+from opmap.mapping.memory import to_memory
 from opmap.operators.random_source import SeededSource
 from opmap.tensors import Tensor
 

@@ -63,7 +63,8 @@ class DirectProvider(WorkerProvider):
         `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of an output's
         TotalTensorSizeInBytes makes the result malformed; one inside it that hits no element is a message. If DirectML refuses the descriptor, the result has an error at stage `load`.
         """
-        from .directml.describing import dispatchable, from_memory, gaps_written, to_memory, touched
+        from ..mapping.memory import from_memory, to_memory
+        from .directml.describing import dispatchable, gaps_written, touched
 
         options, own_offsets = self._start.options, dict(offsets or {})
         step = Dispatch(

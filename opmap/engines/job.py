@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import c_void_p
+
+from .directml import structs
 
 _KILL_ON_CLOSE, _EXTENDED_LIMITS, _SET_QUOTA_AND_TERMINATE = 0x2000, 9, 0x0101
-
-
-class _Limits(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
-
-    _fields_ = [
-        ("times", c_int64 * 2),
-        ("flags", c_uint32),
-        ("working_set", c_size_t * 2),
-        ("active_processes", c_uint32),
-        ("affinity", c_size_t),
-        ("classes", c_uint32 * 2),
-        ("counters", c_uint64 * 6),
-        ("memory", c_size_t * 4),
-    ]
 
 
 def job_of(pid: int) -> int | None:
@@ -30,7 +17,10 @@ def job_of(pid: int) -> int | None:
         return None
     kernel32 = ctypes.WinDLL("kernel32")
     kernel32.CreateJobObjectW.restype = kernel32.OpenProcess.restype = c_void_p
-    job, limits = kernel32.CreateJobObjectW(None, None), _Limits(flags=_KILL_ON_CLOSE)
+    job, limits = (
+        kernel32.CreateJobObjectW(None, None),
+        structs.JOBOBJECT_EXTENDED_LIMIT_INFORMATION(LimitFlags=_KILL_ON_CLOSE),
+    )
     process = kernel32.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
     size = ctypes.sizeof(limits)
     kernel32.SetInformationJobObject(c_void_p(job), _EXTENDED_LIMITS, ctypes.byref(limits), size)

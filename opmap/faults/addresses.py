@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..engines.directml.describing import GAP
+from ..mapping.memory import GAP
 from ..pseudocode import Address, Computed, Expression, IndexRead, Term, strides_of
 from .case_arrays import Bits, CaseArrays, Numbers
 from .fault import Fault

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..cases.case import Case
 from ..descriptors import TensorDesc
-from ..engines.directml.describing import to_memory
+from ..mapping.memory import to_memory
 from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
 from ..pseudocode.arithmetic import COMPARISONS
 from ..pseudocode.computed import values_of

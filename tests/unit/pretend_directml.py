@@ -11,13 +11,13 @@ import numpy as np
 
 from opmap.descriptors import TensorDesc
 from opmap.engines import worker_main
-from opmap.engines.directml.describing import GAP, from_memory, to_memory
 from opmap.engines.directml.dispatching import FILL, GUARD
 from opmap.engines.directml.hresults import BindingRefused, CallFailed
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
 from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.steps import Dispatch, Result
+from opmap.mapping.memory import GAP, from_memory, to_memory
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs
 from opmap.tensors import DataType, Tensor

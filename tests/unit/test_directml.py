@@ -17,13 +17,14 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
-from opmap.engines.directml.describing import GAP, dispatchable, from_memory, gaps_written, to_memory, touched
+from opmap.engines.directml.describing import dispatchable, gaps_written, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatchable import Dispatchable, Member, NativeDesc, operator_struct
 from opmap.engines.directml.dispatching import FILL, GUARD, _placed
 from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
 from opmap.engines.directml.libraries import direct3d_device
 from opmap.errors import ProviderError
+from opmap.mapping.memory import GAP, from_memory, to_memory
 from opmap.pseudocode import array_of
 from opmap.spec import all_specs, load_spec
 from opmap.tensors import DataType, Tensor

@@ -14,12 +14,13 @@ from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, ind
 from opmap.cases.written_once import rows_of
 from opmap.descriptors import TensorDesc
 from opmap.engines.directml.arena import Arena
-from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
+from opmap.engines.directml.describing import dispatchable, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatching import run
 from opmap.engines.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
 from opmap.engines.machine.adapters import choose_adapter
 from opmap.errors import ProviderError, PseudocodeError
+from opmap.mapping.memory import from_memory, to_memory
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import all_specs, load_spec

@@ -32,11 +32,8 @@ def adapter(index: int, name: str, *, software: bool = False) -> Adapter:
         name=name,
         vendor_id=0x10DE,
         device_id=0x2684,
-        subsystem_id=0,
-        revision=0xA1,
         luid=1010,
         software=software,
-        dedicated_memory=0,
         driver_version=Fact("32.0.15.6094", "test"),
     )
 

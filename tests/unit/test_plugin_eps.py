@@ -222,11 +222,8 @@ def adapter(index, *, software=False):
         name=f"GPU {index}",
         vendor_id=0,
         device_id=0,
-        subsystem_id=0,
-        revision=0,
         luid=index,
         software=software,
-        dedicated_memory=0,
         driver_version=Fact(None, ""),
     )
 

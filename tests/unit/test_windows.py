@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from opmap.engines.directml import structs
 from opmap.engines.machine import adapters, windows
 from opmap.engines.machine.adapters import device_class
 from opmap.engines.machine.environment import collect
@@ -42,8 +43,8 @@ class TestNumbers:
 
     def test_luid(self):
         """The LUID is one unsigned number, as in ONNX Runtime's metadata."""
-        assert 1010 == windows.luid_number(windows.LUID(1010, 0))
-        assert 0xFFFFFFFF_00000001 == windows.luid_number(windows.LUID(1, -1))
+        assert 1010 == windows.luid_number(structs.LUID(1010, 0))
+        assert 0xFFFFFFFF_00000001 == windows.luid_number(structs.LUID(1, -1))
 
 
 class TestDescription:
@@ -62,22 +63,19 @@ class TestDescription:
 
     def test_fields(self, monkeypatch):
         """Each number is in the right field."""
-        numbers = {"vendor_id": 0x10DE, "device_id": 0x2684, "subsystem_id": 0x16F410DE, "revision": 0xA1}
+        text = structs.DXGI_ADAPTER_DESC1().Description
+        text[:7] = [*map(ord, "A  GPU ")]
+        numbers = {"VendorId": 0x10DE, "DeviceId": 0x2684, "SubSysId": 0x16F410DE, "Revision": 0xA1}
         description = self.described(
-            monkeypatch,
-            description="A  GPU ",
-            **numbers,
-            dedicated_video_memory=5 << 32,
-            luid=windows.LUID(7, 1),
-            flags=0,
+            monkeypatch, Description=text, **numbers, DedicatedVideoMemory=5 << 32, AdapterLuid=structs.LUID(7, 1)
         )
         expected = Adapter(
             index=3,
             name="A GPU",
-            **numbers,
+            vendor_id=0x10DE,
+            device_id=0x2684,
             luid=1 << 32 | 7,
             software=False,
-            dedicated_memory=5 << 32,
             driver_version=Fact("32.0.15.6094", windows.DRIVER_SOURCE),
             vulkan="discrete",
         )
@@ -86,10 +84,10 @@ class TestDescription:
     @pytest.mark.parametrize(
         ("software", "fields"),
         [
-            (True, {"flags": 2}),
-            (True, {"vendor_id": 0x1414, "device_id": 0x8C, "flags": 0}),
-            (False, {"vendor_id": 0x1414, "device_id": 0x8D, "flags": 0}),
-            (False, {"flags": 1}),
+            (True, {"Flags": 2}),
+            (True, {"VendorId": 0x1414, "DeviceId": 0x8C, "Flags": 0}),
+            (False, {"VendorId": 0x1414, "DeviceId": 0x8D, "Flags": 0}),
+            (False, {"Flags": 1}),
         ],
     )
     def test_software(self, monkeypatch, software, fields):

@@ -1,13 +1,13 @@
-"""The structs of Direct3D 12 and DirectML, with their constants, for a process of 64 bits.
+"""The structs of Direct3D 12, DirectML and Windows, with their constants, for a process of 64 bits.
 
-The structs are attributes of this module, named as in the headers d3d12.h and DirectML.h. structs.toml has their members.
+The structs are attributes of this module, named as in their headers. structs.toml has their members.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +18,7 @@ TYPES: Mapping[str, Any] = {
     "INT": c_int32,
     "UINT": c_uint32,
     "UINT16": c_uint16,
+    "INT64": c_int64,
     "UINT64": c_uint64,
     "SIZE_T": c_size_t,
     "pointer": c_void_p,
@@ -42,8 +43,15 @@ def described() -> dict[str, Described]:
 def struct(name: str) -> type[ctypes.Structure]:
     """Returns the struct of this name."""
     members = described()[name].members.items()
-    fields = [(member, TYPES.get(kind) or struct(kind)) for member, kind in members]
+    fields = [(member, _type(kind)) for member, kind in members]
     return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+def _type(kind: str) -> Any:
+    """Returns the type of a member: `UINT*9` is an array of nine."""
+    element, _, count = kind.partition("*")
+    element_type = TYPES.get(element) or struct(element)
+    return element_type * int(count) if count else element_type
 
 
 def __getattr__(name: str) -> type[ctypes.Structure]:

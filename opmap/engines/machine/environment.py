@@ -2,7 +2,7 @@
 
 | fact | value | source |
 |---|---|---|
-| `python`, `implementation` | "3.11.7", "CPython" | `platform` |
+| `python` | "3.11.7" | `platform` |
 | `platform` | "win-amd64"; elsewhere with kernel and C library | `sysconfig.get_platform`; `platform.platform` |
 | `machine` | the processor's own architecture, also if Python is emulated | `IsWow64Process2`; `platform.machine` |
 | `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime, each plugin EP | `importlib.metadata` |
@@ -118,9 +118,6 @@ def _ep_devices() -> list[dict[str, object]]:
     return [
         {
             "ep_name": entry.ep_name,
-            "ep_vendor": entry.ep_vendor,
-            "ep_metadata": entry.ep_metadata,
-            "ep_options": entry.ep_options,
             "type": entry.device.type.name,
             "vendor": entry.device.vendor,
             "vendor_id": entry.device.vendor_id,
@@ -133,7 +130,6 @@ def _ep_devices() -> list[dict[str, object]]:
 
 PROBES: dict[str, tuple[str, Callable[[], object]]] = {
     "python": ("platform.python_version", platform.python_version),
-    "implementation": ("platform.python_implementation", platform.python_implementation),
     "platform": ("platform.platform", _platform),
     "machine": ("platform.machine", _machine),
     "packages": ("importlib.metadata", _packages),

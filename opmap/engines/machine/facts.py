@@ -30,7 +30,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """A graphics adapter as DXGI describes it.
 
     `index` is its position in `EnumAdapters1`, which equals ONNX Runtime's `device_id`. `luid` is one 64-bit number, as
-    in ONNX Runtime's metadata; it changes with every start of Windows. `dedicated_memory` is in bytes. `software` is
+    in ONNX Runtime's metadata; it changes with every start of Windows.  `software` is
     true if ONNX Runtime's DirectML EP refuses the adapter as a software adapter (the WARP renderer is one). `vulkan` is
     the type of the Vulkan device that stands below Direct3D 12 under Wine; None on Windows, or if it is unknown.
     """
@@ -39,11 +39,8 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     vendor_id: int
     device_id: int
-    subsystem_id: int
-    revision: int
     luid: int
     software: bool
-    dedicated_memory: int
     driver_version: Fact
     vulkan: str | None = None
 

@@ -25,88 +25,37 @@ class Device(NamedTuple):
     memory: int
 
 
-class _InstanceInfo(ctypes.Structure):
-    """VkInstanceCreateInfo."""
-
-    _fields_ = [
-        ("type", c_int32),
-        ("next", c_void_p),
-        ("flags", c_uint32),
-        ("application", c_void_p),
-        ("layer_count", c_uint32),
-        ("layers", c_void_p),
-        ("extension_count", c_uint32),
-        ("extensions", c_void_p),
-    ]
+def _struct(struct: str, /, **members: Any) -> type[ctypes.Structure]:
+    """Returns a struct of Vulkan. It begins with its type and the address of the next struct; these members follow."""
+    return type(struct, (ctypes.Structure,), {"_fields_": [("type", c_int32), ("next", c_void_p), *members.items()]})
 
 
-class _Application(ctypes.Structure):
-    """VkApplicationInfo."""
-
-    _fields_ = [
-        ("type", c_int32),
-        ("next", c_void_p),
-        ("name", c_char_p),
-        ("version", c_uint32),
-        ("engine", c_char_p),
-        ("engine_version", c_uint32),
-        ("api_version", c_uint32),
-    ]
-
-
-class _Driver(ctypes.Structure):
-    """VkPhysicalDeviceDriverProperties."""
-
-    _fields_ = [
-        ("type", c_int32),
-        ("next", c_void_p),
-        ("id", c_int32),
-        ("name", c_char * 256),
-        ("info", c_char * 256),
-        ("conformance", c_uint8 * 4),
-    ]
-
-
-class _Identity(ctypes.Structure):
-    """VkPhysicalDeviceIDProperties."""
-
-    _fields_ = [
-        ("type", c_int32),
-        ("next", c_void_p),
-        ("device", c_uint8 * 16),
-        ("driver", c_uint8 * 16),
-        ("luid", c_uint8 * 8),
-        ("nodes", c_uint32),
-        ("luid_valid", c_uint32),
-    ]
-
-
-class _Properties(ctypes.Structure):
-    """VkPhysicalDeviceProperties2; `rest` has the limits, which nobody reads."""
-
-    _fields_ = [
-        ("type", c_int32),
-        ("next", c_void_p),
-        ("api_version", c_uint32),
-        ("driver_version", c_uint32),
-        ("vendor", c_uint32),
-        ("device", c_uint32),
-        ("device_type", c_uint32),
-        ("name", c_char * 256),
-        ("rest", c_uint64 * 128),
-    ]
-
-
-class _Heap(ctypes.Structure):
-    """VkMemoryHeap."""
-
-    _fields_ = [("size", c_uint64), ("flags", c_uint32)]
+_Application = _struct(
+    "VkApplicationInfo", name=c_char_p, version=c_uint32, engine=c_char_p, engine_version=c_uint32, api_version=c_uint32
+)
+_InstanceInfo = _struct(
+    "VkInstanceCreateInfo", flags=c_uint32, application=c_void_p, layers=c_uint32 * 4, extensions=c_uint32 * 4
+)
+_Driver = _struct(
+    "VkPhysicalDeviceDriverProperties", id=c_int32, name=c_char * 256, info=c_char * 256, conformance=c_uint8 * 4
+)
+_Identity = _struct(
+    "VkPhysicalDeviceIDProperties", uuids=c_uint8 * 32, luid=c_uint8 * 8, nodes=c_uint32, luid_valid=c_uint32
+)
+_Properties = _struct(
+    "VkPhysicalDeviceProperties2",
+    api_version=c_uint32,
+    versions_and_ids=c_uint32 * 3,
+    device_type=c_uint32,
+    name=c_char * 256,
+    rest=c_uint64 * 128,  # the limits, which nobody reads
+)
 
 
 class _Memory(ctypes.Structure):
-    """VkPhysicalDeviceMemoryProperties."""
+    """VkPhysicalDeviceMemoryProperties. A heap is its size and its flags, of which the upper half is padding."""
 
-    _fields_ = [("type_count", c_uint32), ("types", c_uint32 * 64), ("heap_count", c_uint32), ("heaps", _Heap * 16)]
+    _fields_ = [("types", c_uint32 * 65), ("heap_count", c_uint32), ("heaps", c_uint64 * 2 * 16)]
 
 
 def devices() -> list[Device]:
@@ -146,7 +95,7 @@ def devices() -> list[Device]:
                     int.from_bytes(bytes(identity.luid), "little") if identity.luid_valid else None,
                     f"{driver.name.decode('utf-8', 'replace')} {driver.info.decode('utf-8', 'replace')}".strip(),
                     f"{version >> 22 & 127}.{version >> 12 & 1023}.{version & 4095}",
-                    sum(heap.size for heap in memory.heaps[: memory.heap_count] if heap.flags & 1),
+                    sum(size for size, flags in memory.heaps[: memory.heap_count] if flags & 1),
                 )
             )
         return described

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping
 from ctypes import (
     POINTER,
     byref,
-    c_int32,
     c_size_t,
     c_uint32,
     c_wchar_p,
@@ -35,11 +34,11 @@ from ctypes.wintypes import (
     LPVOID,
     UINT,
     USHORT,
-    WCHAR,
 )
 from functools import cache
 from typing import Any, cast
 
+from ..directml import structs
 from ..directml.com import Com, iid
 from ..directml.hresults import NOT_FOUND, CallFailed
 from ..directml.libraries import dxgi_adapter, dxgi_factory
@@ -55,53 +54,6 @@ MACHINES = {0x8664: "AMD64", 0xAA64: "ARM64", 0x014C: "x86"}
 
 DRIVER_SOURCE = "IDXGIAdapter::CheckInterfaceSupport"
 """The source of an adapter's driver version."""
-
-
-class LUID(ctypes.Structure):
-    """LUID."""
-
-    low: int
-    high: int
-    _fields_ = [("low", c_uint32), ("high", c_int32)]
-
-
-class AdapterDesc1(ctypes.Structure):
-    """DXGI_ADAPTER_DESC1."""
-
-    description: str
-    vendor_id: int
-    device_id: int
-    subsystem_id: int
-    revision: int
-    dedicated_video_memory: int
-    luid: LUID
-    flags: int
-    _fields_ = [
-        ("description", WCHAR * 128),
-        ("vendor_id", UINT),
-        ("device_id", UINT),
-        ("subsystem_id", UINT),
-        ("revision", UINT),
-        ("dedicated_video_memory", c_size_t),
-        ("dedicated_system_memory", c_size_t),
-        ("shared_system_memory", c_size_t),
-        ("luid", LUID),
-        ("flags", UINT),
-    ]
-
-
-class FixedFileInfo(ctypes.Structure):
-    """VS_FIXEDFILEINFO."""
-
-    file_high: int
-    file_low: int
-    _fields_ = [
-        (n, DWORD)
-        for n in (
-            *("signature", "struct_version", "file_high", "file_low", "product_high", "product_low", "mask", "flags"),
-            *("os", "type", "subtype", "date_high", "date_low"),
-        )
-    ]
 
 
 # --- calls into DLLs --------------------------------------------------------------------------------------------------
@@ -254,13 +206,12 @@ def file_version(path: str) -> str:
     data = ctypes.create_string_buffer(size)
     if not _function("version", "GetFileVersionInfoW", BOOL, c_wchar_p, DWORD, DWORD, LPVOID)(path, 0, size, data):
         raise _last_error()
-    info, length = POINTER(FixedFileInfo)(), UINT()
-    query = _function(
-        "version", "VerQueryValueW", BOOL, LPVOID, c_wchar_p, POINTER(POINTER(FixedFileInfo)), POINTER(UINT)
-    )
-    if not query(data, "\\", byref(info), byref(length)) or length.value < sizeof(FixedFileInfo):
+    kind = structs.VS_FIXEDFILEINFO
+    info, length = POINTER(kind)(), UINT()
+    query = _function("version", "VerQueryValueW", BOOL, LPVOID, c_wchar_p, POINTER(POINTER(kind)), POINTER(UINT))
+    if not query(data, "\\", byref(info), byref(length)) or length.value < sizeof(kind):
         raise OSError("no fixed file information in the version resource")
-    return version_text(info.contents.file_high << 32 | info.contents.file_low)
+    return version_text(info.contents.FileVersionMS << 32 | info.contents.FileVersionLS)
 
 
 def version_text(number: int) -> str:
@@ -297,31 +248,28 @@ def vulkan_types() -> dict[int, str]:
 
 
 def _describe(index: int, adapter: Com, wine: str | None, below: Mapping[int, str]) -> Adapter:
-    desc = AdapterDesc1()
+    desc = structs.DXGI_ADAPTER_DESC1()
     adapter.call("GetDesc1", byref(desc))
+    luid = luid_number(desc.AdapterLuid)
     if wine is not None:
         version = Fact(None, DRIVER_SOURCE, f"Wine {wine}: the layers that replace a driver invent its version")
     else:
         version = fact(DRIVER_SOURCE, lambda: driver_version(adapter))
     return Adapter(
         index=index,
-        name=" ".join(desc.description.split()),
-        vendor_id=desc.vendor_id,
-        device_id=desc.device_id,
-        subsystem_id=desc.subsystem_id,
-        revision=desc.revision,
-        luid=luid_number(desc.luid),
-        software=bool(desc.flags & DXGI_ADAPTER_FLAG_SOFTWARE)
-        or (desc.vendor_id, desc.device_id) == BASIC_RENDER_DRIVER,
-        dedicated_memory=desc.dedicated_video_memory,
+        name=" ".join(bytes(desc.Description).decode("utf-16-le", "replace").partition("\0")[0].split()),
+        vendor_id=desc.VendorId,
+        device_id=desc.DeviceId,
+        luid=luid,
+        software=bool(desc.Flags & DXGI_ADAPTER_FLAG_SOFTWARE) or (desc.VendorId, desc.DeviceId) == BASIC_RENDER_DRIVER,
         driver_version=version,
-        vulkan=below.get(luid_number(desc.luid)),
+        vulkan=below.get(luid),
     )
 
 
-def luid_number(luid: LUID) -> int:
+def luid_number(luid: Any) -> int:
     """Returns the LUID as one unsigned 64-bit number."""
-    return (luid.high & 0xFFFFFFFF) << 32 | luid.low
+    return int((luid.HighPart & 0xFFFFFFFF) << 32 | luid.LowPart)
 
 
 def driver_version(adapter: Com) -> str:
