@@ -29,7 +29,7 @@ from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatchable import Dispatchable
 from opmap.engines.directml.dispatching import run
 from opmap.engines.directml.hresults import BindingRefused
-from opmap.engines.machine.adapters import choose_adapter
+from opmap.engines.machine.adapters import candidates
 from opmap.engines.sessions import DIRECTML, SessionProvider
 from opmap.errors import MappingError, ProviderError
 from opmap.mapping import map_descriptor
@@ -118,7 +118,7 @@ def grow(device: Device, arena: Arena, cases: Sequence[Given]) -> None:
 
 def times(device: Device, arena: Arena) -> tuple[list[float], list[float]]:
     """Returns the seconds of each case on DirectML itself and on the DirectML EP, each the best of several rounds."""
-    adapter = choose_adapter()
+    adapter = next(candidates())
     provider = SessionProvider(DIRECTML, {"device_id": str(adapter.index)} if adapter else None)
     direct, session = [], []
     for case in catalogue("smoke", variants=False):
@@ -151,7 +151,7 @@ def best(work: Callable[[], object]) -> float:
 def main() -> int:
     """Measures, prints, and returns 1 if something grew."""
     usage()
-    adapter = choose_adapter()
+    adapter = next(candidates())
     start = time.perf_counter()
     device = Device(adapter.index if adapter else None)
     arena = Arena(device)

@@ -10,7 +10,7 @@ from .directml.compiling import compiled
 from .directml.device import Device
 from .directml.dispatching import run
 from .directml.hresults import CallFailed
-from .directml.support import highest_feature_level, supports
+from .directml.support import supports
 from .machine.facts import Fact, fact
 from .performer import Performer
 from .steps import AnyStep, Clear, Dispatch, Result, runs_of
@@ -67,12 +67,9 @@ class Dispatcher(Performer):
         return None
 
     def device_facts(self) -> dict[str, Fact]:
-        """Returns what the device says that it supports: its feature level, and its data types by name. Never raises."""
+        """Returns the data types that the device says that it supports, by name. Never raises."""
         device = self._device.directml
-        return {
-            "directml_feature_level": fact(_SOURCE, lambda: highest_feature_level(device)),
-            "directml_data_types": fact(_SOURCE, lambda: [t.name for t in DIRECTML_TYPES if supports(device, t)]),
-        }
+        return {"directml_data_types": fact(_SOURCE, lambda: [t.name for t in DIRECTML_TYPES if supports(device, t)])}
 
     def close(self) -> None:
         """Releases the device and its memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import ProviderError
 from ..vocabulary import Stage
 from . import steps
+from .arrays import list_of
 from .performer import Performer
 from .protocol import Placement
 from .session_records import one_line, profiled_nodes, written_files
@@ -120,7 +121,9 @@ class SessionProvider(Performer):
         stage = Stage.LOAD if isinstance(step, steps.Open) else Stage.RUN
         self.calls += int(isinstance(step, (steps.Run, steps.RunBound)))  # the runs of Concurrent come here one by one
         try:
-            return _ACTIONS[type(step)](self, step)
+            # a step has one name: as a class, as the tag in a frame, and as the method here
+            result: steps.Result = getattr(self, f"_{type(step).__name__.lower()}")(step)
+            return result
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             refused = isinstance(step, steps.Open) and not (
                 step.static and step.setup.config.get(FUSION_OFF, "0") == "0"
@@ -145,7 +148,7 @@ class SessionProvider(Performer):
 
     def _open(self, step: steps.Open) -> steps.Result:
         setup = step.setup
-        spent = self._drop(step.session)
+        spent = self._release(step.session)
         folder = None
         if setup.from_file or setup.ort_format or step.files:
             folder = self._folder / next(self._names)
@@ -259,7 +262,7 @@ class SessionProvider(Performer):
             )
         return devices[0]
 
-    def _drop(self, name: str) -> bool:
+    def _release(self, name: str) -> bool:
         """Releases the session or value of this name, if there is one. Returns whether bound inputs were not used."""
         self._values.pop(name, None)
         open_session = self._sessions.pop(name, None)
@@ -274,8 +277,11 @@ class SessionProvider(Performer):
             rmtree(folder, ignore_errors=True)
         return pending and self.name == DIRECTML
 
+    def _drop(self, step: steps.Drop) -> steps.Result:
+        return steps.Result(spent=self._release(step.name))
+
     def _clear(self, step: steps.Clear) -> steps.Result:
-        spent = [self._drop(name) for name in reversed(list(self._sessions))]
+        spent = [self._release(name) for name in reversed(list(self._sessions))]
         while self._values:
             self._values.popitem()
         return steps.Result(spent=any(spent))
@@ -314,7 +320,7 @@ class SessionProvider(Performer):
             options.add_run_config_entry(key, value)
         return options
 
-    def _together(self, step: steps.Concurrent) -> steps.Result:
+    def _concurrent(self, step: steps.Concurrent) -> steps.Result:
         of_runs: list[list[steps.Result]] = [[] for _ in step.runs]
 
         def perform(number: int) -> None:
@@ -348,13 +354,13 @@ class SessionProvider(Performer):
         return steps.HOST, 0
 
     def _put(self, step: steps.Put) -> steps.Result:
-        self._drop(step.value)
+        self._release(step.value)
         array = np.array(step.array)  # a value in host memory lies on the array's own memory, and may be changed there
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
         return steps.Result(devices={step.value: self._values[step.value].device_name()})
 
     def _allocate(self, step: steps.Allocate) -> steps.Result:
-        self._drop(step.value)
+        self._release(step.value)
         place = self._place(step.place)
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_shape_and_type(
             step.sizes, np.dtype(step.type).type, *place
@@ -403,7 +409,7 @@ class SessionProvider(Performer):
         open_session.outputs.clear()
         return steps.Result(spent=spent)
 
-    def _run_bound(self, step: steps.RunBound) -> steps.Result:
+    def _runbound(self, step: steps.RunBound) -> steps.Result:
         open_session = self._existing_session(step.session)
         if open_session.binding is None:
             raise ProviderError(f"nothing is bound in session {step.session!r}")
@@ -455,30 +461,11 @@ class SessionProvider(Performer):
         return Placement("assignment-info", tuple(nodes), tuple(node.name for node, _ in assigned))
 
 
-_ACTIONS: dict[type[steps.Step], Callable[[SessionProvider, Any], steps.Result]] = {
-    steps.Open: SessionProvider._open,
-    steps.Put: SessionProvider._put,
-    steps.Allocate: SessionProvider._allocate,
-    steps.Update: SessionProvider._update,
-    steps.Get: SessionProvider._get,
-    steps.Run: SessionProvider._run,
-    steps.Bind: SessionProvider._bind,
-    steps.Unbind: SessionProvider._unbind,
-    steps.RunBound: SessionProvider._run_bound,
-    steps.Concurrent: SessionProvider._together,
-    steps.Examine: SessionProvider._examine,
-    steps.Drop: lambda provider, step: steps.Result(spent=provider._drop(step.name)),
-    steps.Clear: SessionProvider._clear,
-}
-"""The method that performs each kind of step."""
-
-
 def _outputs(names: Sequence[str], outputs: Sequence[np.ndarray]) -> steps.Result:
     """Returns the outputs of a run by name; what is wrong if there are more or fewer than asked for."""
     if len(outputs) == len(names):
         return steps.Result(outputs=dict(zip(names, outputs, strict=True)))
-    wanted = "one array" if len(names) == 1 else f"{len(names)} arrays"
-    return steps.Result(malformed=f"must be a list of {wanted}, got {len(outputs)}")
+    return steps.Result(malformed=f"{list_of(len(names))}, got {len(outputs)}")
 
 
 def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:

@@ -57,16 +57,11 @@ class ThirdPartyProvider(Performer):
         """`spec` is how the provider was named: MODULE:NAME. Raises InputError if the object cannot be used."""
         super().__init__()
         self._provider: Any = provider
-        try:
-            with _third_party_code():
-                runs = callable(getattr(provider, "run", None))
-                self._steps = callable(getattr(provider, "perform", None))
-                self.sessions = self._steps or callable(getattr(provider, "open", None))
-                self.facts = facts_of(spec, attribute=partial(_attribute, provider), sessions=self.sessions)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # an attribute may be a property that raises anything, also SystemExit
-            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        with _third_party_code(partial(_unusable, spec)):  # an attribute may be a property that raises anything
+            runs = callable(getattr(provider, "run", None))
+            self._steps = callable(getattr(provider, "perform", None))
+            self.sessions = self._steps or callable(getattr(provider, "open", None))
+            self.facts = facts_of(spec, attribute=partial(_attribute, provider), sessions=self.sessions)
         if not runs:
             wanted = "the factory must return an object with a method run"
             raise InputError(f"--provider {spec}: {wanted}, got a {type_name(provider)}")
@@ -88,16 +83,11 @@ class ThirdPartyProvider(Performer):
 
         module, _, name = spec.partition(":")
         sys.path += [folder for folder in path if folder not in sys.path]
-        try:
-            with _third_party_code():
-                _import_from(module.partition(".")[0], path[:1])
-                make = getattr(importlib.import_module(module), name)
-                is_factory = not callable(make) or _takes(make)
-                is_run = not is_factory and not isinstance(make, type) and _takes(make, b"", {})
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # an import runs the module's code, which may raise anything
-            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        with _third_party_code(partial(_unusable, spec)):  # an import runs the module's code
+            _import_from(module.partition(".")[0], path[:1])
+            make = getattr(importlib.import_module(module), name)
+            is_factory = not callable(make) or _takes(make)
+            is_run = not is_factory and not isinstance(make, type) and _takes(make, b"", {})
         if not callable(make):
             raise InputError(f"--provider {spec}: {name} must be callable, got a {type_name(make)}")
         if is_run:
@@ -105,13 +95,8 @@ class ThirdPartyProvider(Performer):
         if not is_factory:
             wanted = "must be a function run(model_bytes, feeds), or a factory without required parameters"
             raise InputError(f"--provider {spec}: {name} {wanted}, got other parameters")
-        try:
-            with _third_party_code():
-                provider = make()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            raise Unavailable(f"--provider {spec}: {name}() raised {describe(error)}") from None
+        with _third_party_code(lambda error: Unavailable(f"--provider {spec}: {name}() raised {describe(error)}")):
+            provider = make()
         return cls(provider, spec)
 
     def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
@@ -213,20 +198,31 @@ def _attribute(provider: object, name: str) -> str | None:
 
 
 @contextmanager
-def _third_party_code() -> Iterator[None]:
-    """Runs code of a third party. It may change the current directory, or fork and forget to end the copy of this process."""
+def _third_party_code(raised: Callable[[BaseException], Exception] | None = None) -> Iterator[None]:
+    """Runs code of a third party. It may change the current directory, or fork and forget to end the copy of this process.
+
+    It may raise anything, also SystemExit: `raised` gives the exception that is raised in its place, but for Ctrl-C.
+    """
     process = os.getpid()
     folder = None
     with suppress(OSError):  # the current directory may be removed meanwhile
         folder = os.getcwd()
     try:
         yield
+    except BaseException as error:
+        if raised is None or isinstance(error, KeyboardInterrupt):
+            raise
+        raise raised(error) from None
     finally:
         if os.getpid() != process:
             os._exit(1)
         if folder is not None:
             with suppress(OSError):
                 os.chdir(folder)
+
+
+def _unusable(spec: str, error: BaseException) -> InputError:
+    return InputError(f"--provider {spec}: {describe(error)}")
 
 
 def _failed(error: BaseException, stage: Stage) -> steps.Result:

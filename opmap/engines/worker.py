@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from queue import Empty
 from typing import Self, TypeVar
@@ -176,6 +177,11 @@ class WorkerProvider(Performer):
             package,
         )
         self._adapter = repr((name, adapter, device_id, *self.command))
+        self._reset()
+
+    def _reset(self) -> None:
+        """Makes this a provider whose first child has not started."""
+        self.calls = 0
         self._child: Child | None = None
         self._spare: Child | None = None
         self._keeps_spare = False
@@ -264,20 +270,12 @@ class WorkerProvider(Performer):
 
         `hang_limit` counts its hangs; by default the counter of this provider does.
         """
-        start = self._start
-        return type(self)(
-            self.name,
-            start.options,
-            config=start.config,
-            libraries=start.libraries,
-            command=self.command,
-            adapter=start.adapter,
-            device_id=start.device_id,
-            package=self._hello.facts.package if self._hello else start.package,
-            timeout=self.timeout,
-            start_timeout=self.start_timeout,
-            hang_limit=hang_limit or self._hang_limit,
-        )
+        other = copy(self)
+        other._reset()
+        other._hang_limit = hang_limit or self._hang_limit
+        if self._hello:
+            other._start = msgspec.structs.replace(self._start, package=self._hello.facts.package)
+        return other
 
     # --- the child ---
 

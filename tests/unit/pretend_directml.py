@@ -98,10 +98,7 @@ class Pretender(Performer):
         return name, region
 
     def device_facts(self):
-        return {
-            "directml_feature_level": Fact("6_4", "a test"),
-            "directml_data_types": Fact(["FLOAT32", "INT32"], "a test"),
-        }
+        return {"directml_data_types": Fact(["FLOAT32", "INT32"], "a test")}
 
 
 def described(tensor):

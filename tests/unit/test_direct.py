@@ -221,7 +221,7 @@ class TestProvider:
         assert Performer.holds_lock and not Dispatcher.holds_lock
 
     def test_what_the_device_supports_is_among_the_facts(self, opened):
-        assert "6_4" == opened().environment()["directml_feature_level"].value
+        assert ["FLOAT32", "INT32"] == opened().environment()["directml_data_types"].value
 
     def test_its_data_types_are_asked_for_the_execution_provider(self):
         command = [sys.executable, str(CHILD), str(ROOT), "none"]

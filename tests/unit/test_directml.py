@@ -14,7 +14,7 @@ from described import described
 from fake_com import OUT_OF_MEMORY, FakeCom, table_length
 
 from opmap.cases.catalogue import example_descriptor
-from opmap.descriptors import FEATURE_LEVELS, TensorDesc
+from opmap.descriptors import TensorDesc
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
 from opmap.engines.directml.describing import dispatchable, gaps_written, touched
@@ -88,9 +88,6 @@ class TestStructs:
     )
     def test_a_member_has_its_place(self, kind, member, at):
         assert at == getattr(kind, member).offset
-
-    def test_the_feature_levels_are_those_of_the_documentation(self):
-        assert [f"{n >> 12}_{n >> 8 & 15}" for n in structs.DML_FEATURE_LEVELS] == list(FEATURE_LEVELS)
 
 
 class TestOperatorDesc:

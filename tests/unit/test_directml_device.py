@@ -18,7 +18,7 @@ from opmap.engines.directml.describing import dispatchable, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatching import run
 from opmap.engines.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
-from opmap.engines.machine.adapters import choose_adapter
+from opmap.engines.machine.adapters import candidates
 from opmap.errors import ProviderError, PseudocodeError
 from opmap.mapping.memory import from_memory, to_memory
 from opmap.operators import OPERATORS
@@ -57,7 +57,7 @@ def known_wrong(desc, *, graph=True):
 def place():
     """A device and its memory. Whatever was opened is released at the end."""
     try:
-        adapter = choose_adapter()
+        adapter = next(candidates())
         device = Device(adapter.index if adapter else None)
     except ProviderError as error:
         pytest.skip(f"there is no DirectML: {error}")

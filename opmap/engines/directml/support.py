@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_uint32, sizeof
+from ctypes import byref, sizeof
 
 from ...tensors import DataType
 from . import structs
 from .com import Com
-
-
-def highest_feature_level(device: Com) -> str:
-    """Returns the highest feature level of the device, as `6_4`, of those that opmap knows. Raises CallFailed."""
-    requested = (c_uint32 * len(structs.DML_FEATURE_LEVELS))(*structs.DML_FEATURE_LEVELS)
-    query = structs.DML_FEATURE_QUERY_FEATURE_LEVELS(len(requested), addressof(requested))
-    answer = structs.DML_FEATURE_DATA_FEATURE_LEVELS()
-    feature = structs.DML_FEATURE_FEATURE_LEVELS
-    device.call("CheckFeatureSupport", feature, sizeof(query), byref(query), sizeof(answer), byref(answer))
-    level = answer.MaxSupportedFeatureLevel
-    return f"{level >> 12}_{level >> 8 & 0xF}"
 
 
 def supports(device: Com, data_type: DataType) -> bool:

@@ -78,19 +78,11 @@ def resolve_adapter(
     return named[0]
 
 
-def choose_adapter(*, substring: str | None = None, device_id: int | None = None) -> Adapter | None:
-    """Returns the adapter of this machine that resolve_adapter chooses.
-
-    Returns None if this machine lists no adapters and neither `substring` nor `device_id` is given. Raises InputError
-    as resolve_adapter does, and if one of the two is given but adapters cannot be listed.
-    """
-    return next(candidates(substring=substring, device_id=device_id))
-
-
 def candidates(*, substring: str | None = None, device_id: int | None = None) -> Iterator[Adapter | None]:
-    """Yields the adapter of choose_adapter. Without a choice, yields the other hardware adapters after it.
+    """Yields the adapter of this machine that resolve_adapter chooses. Without a choice, yields the other hardware adapters after it.
 
-    Raises InputError as choose_adapter does.
+    Yields None if this machine lists no adapters and neither `substring` nor `device_id` is given. Raises InputError as
+    resolve_adapter does, and if one of the two is given but adapters cannot be listed.
     """
     chosen = substring is not None or device_id is not None
     try:

@@ -14,25 +14,8 @@ def private() -> int:
     if sys.platform == "win32":
         from .windows import process_memory
 
-        return process_memory()[0]
+        return process_memory()
     return _status("RssAnon") + _status("VmSwap") if sys.platform.startswith("linux") else 0
-
-
-def peak() -> int:
-    """Returns the most bytes that this process has had in memory so far. Raises OSError if the call fails.
-
-    On Linux, `ru_maxrss` of a new process is at least that of the process that started it: it is not asked.
-    """
-    if sys.platform == "win32":
-        from .windows import process_memory
-
-        return process_memory()[1]
-    if sys.platform.startswith("linux"):
-        return _status("VmHWM")
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024
 
 
 def _status(name: str) -> int:

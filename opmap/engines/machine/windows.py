@@ -123,17 +123,14 @@ def os_build() -> Fact:
     return Fact(f"{text}.{revision}", "sys.getwindowsversion, registry UBR")
 
 
-def process_memory() -> tuple[int, int]:
-    """Returns the bytes of this process that no other one shares, and the most that it has had in memory so far.
-
-    They are PagefileUsage and PeakWorkingSetSize of PROCESS_MEMORY_COUNTERS. Wine leaves PrivateUsage 0.
-    """
+def process_memory() -> int:
+    """Returns the bytes of this process that no other one shares: PagefileUsage. Wine leaves PrivateUsage 0."""
     counters = (c_size_t * 9)()  # the first holds two DWORDs, cb and PageFaultCount
     ctypes.cast(counters, POINTER(c_uint32))[0] = sizeof(counters)
     ask = _function("kernel32", "K32GetProcessMemoryInfo", BOOL, HANDLE, LPVOID, DWORD)
     if not ask(_this_process(), counters, sizeof(counters)):
         raise _last_error()
-    return counters[7], counters[1]
+    return counters[7]
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------
@@ -177,20 +174,10 @@ def _module_path(handle: int) -> str:
 
 
 def _module(path: str) -> Module:
-    answers: dict[str, str | None] = {}
-    errors = []
-    for name, probe in (("file_version", file_version), ("sha256", _sha256)):
-        try:
-            answers[name] = probe(path)
-        except Exception as error:  # one by one: a file without a version still has a hash
-            answers[name] = None
-            errors.append(f"{name}: {one_line(error)}")
-    return Module(
-        path=path,
-        file_version=answers["file_version"],
-        sha256=answers["sha256"],
-        error="; ".join(errors) or None,
-    )
+    # one by one: a file without a version still has a hash
+    version, digest = fact("file_version", lambda: file_version(path)), fact("sha256", lambda: _sha256(path))
+    errors = [f"{one.source}: {one.error}" for one in (version, digest) if one.error]
+    return Module(path=path, file_version=version.value, sha256=digest.value, error="; ".join(errors) or None)
 
 
 def _sha256(path: str) -> str:
