@@ -167,6 +167,7 @@ class TestCommandLine:
     def test_windows(self, monkeypatch):
         """cmd knows no single quotes."""
         words = ["opmap", "check", r"C:\my models\x.onnx", "--provider", "dml"]
+        monkeypatch.setattr(sys, "platform", "linux")
         assert r"opmap check 'C:\my models\x.onnx' --provider dml" == command_line(words)
         monkeypatch.setattr(sys, "platform", "win32")
         assert r'opmap check "C:\my models\x.onnx" --provider dml' == command_line(words)
@@ -175,6 +176,7 @@ class TestCommandLine:
 def test_long_paths(monkeypatch, tmp_path):
     """On Windows a long folder gets the form to which the limit of 260 characters does not apply."""
     long = tmp_path / ("x" * 100)
+    monkeypatch.setattr(sys, "platform", "linux")
     assert long == without_limit(long)
     monkeypatch.setattr(sys, "platform", "win32")
     assert (f"\\\\?\\{long}", tmp_path / "x") == (str(without_limit(long)), without_limit(tmp_path / "x"))
