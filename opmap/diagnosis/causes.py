@@ -35,11 +35,8 @@ from .failures import (
 )
 from .judged_run import JudgedRun
 from .models import NOT_WRITTEN
-from .relation import NEARLY_ALL, OF_FORM, PART, STALE, Label, Model, Relation, without_numbers
-from .relations import (
-    part_relation,
-    session_faults,
-)
+from .relation import NEARLY_ALL, OF_FORM, STALE, Label, Model, Relation, without_numbers
+from .relations import session_faults
 from .relations_wrong import LEAST, MARGIN, WrongOutput
 
 MOST_COMPARED = 8
@@ -427,12 +424,8 @@ def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
 
 
 def best_label(failures: Sequence[Failure]) -> Label:
-    """Returns the label that the most failures have; a label that names no rule only if there is no other one.
-
-    Each failure with a label of PART counts a little less than one that a fault explains as a whole.
-    """
-    numbers = Counter(label for failure in failures for label in failure.labels)
-    counts = {label: count * (0.9 if label[0] == PART else 1) for label, count in numbers.items()}
+    """Returns the label that the most failures have; a label that names no rule only if there is no other one."""
+    counts = Counter(label for failure in failures for label in failure.labels)
     simplest = Counter(label for failure in failures for label in failure.simplest)
     vague = {label for failure in failures for label, relation in failure.labels.items() if relation.vague}
     order = {label: number for number, label in enumerate(counts)}
@@ -475,8 +468,6 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     wrong = sum((r or failure.relations[0]).wrong for failure, r in zip(searched, of_label, strict=True))
     first = next(r for r in of_label if r)
     explaining = sum(r is not None and r.or_unknown() is r for r in of_label)
-    if kind == PART:
-        return part_relation(name, explained, wrong).unknown()  # where it stops is not known: no mechanism
     if kind == "error":
         return replace(first, text=_error_title(label, searched))
     if kind in OF_FORM:

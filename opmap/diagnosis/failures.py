@@ -16,8 +16,8 @@ from ..judge.record import Record, TensorRecord, at_wrong_outputs
 from ..known.written_failures import stable_text
 from ..vocabulary import VALUE_KINDS, Verdict
 from .judged_run import JudgedRun
-from .relation import PART, Label, Model, Relation
-from .relations import Earlier, part_relation, problem_relation, relations
+from .relation import Label, Model, Relation
+from .relations import Earlier, problem_relation, relations
 from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
 
 MOST_BACK, MOST_BACK_ALIKE = 40, 4000
@@ -39,10 +39,6 @@ class Failure:
         for relation in self.relations:
             for label in relation.labels:
                 by_label.setdefault(label, relation)
-        for kind, name in list(by_label):
-            if kind == "fault" and not FAULTS[name].output:
-                relation = by_label["fault", name]
-                by_label.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
         return by_label
 
     @property
@@ -160,7 +156,7 @@ def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation
     """Returns the relations of an output in which only values are wrong. Relations of moved elements are left out."""
     text = f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}"
     altered = replace(found[0], kind="values", text=text, fault=None, ties=(), explained=found[0].wrong, vague=False)
-    return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, part=None, remark=None)]
+    return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, remark=None)]
 
 
 def own_output(case: Case, record: Record) -> list[int] | None:

@@ -1,23 +1,26 @@
-"""Models of wrong outputs: rules with numbers in them, which a case proposes and which then say the output of every case.
+"""Models of wrong outputs: faults with numbers in them, which a case proposes and which then say the output of every case.
 
-A model is a fault that has no name: some elements of the output, and what they become; or some indices, and what they mean.
+A model is a fault without a name: a part of the output, and what it becomes; some indices, and what they mean; another
+position along one dimension; an input of an array that is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from math import log2, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from ..faults.case_arrays import Bits, CaseArrays, Numbers, resolve
+from ..faults.case_arrays import Bits, CaseArrays, Numbers, Resolve, resolve
 from ..faults.fault import Fault
+from ..pseudocode import Move, array_of, strides_of
 from ..spec import Field
 from ..tensors import DataType
 from .relation import Model
-from .relations_wrong import UNWRITTEN_BYTES, Mask, WrongOutput
+from .relations_wrong import MARGIN, UNWRITTEN_BYTES, Mask, WrongOutput
 
 _GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _ROW_GROUPS = (2, 4, 8, 16)
@@ -38,6 +41,7 @@ def models(wrong: WrongOutput) -> Iterator[Model]:
     """Gives the models that give exactly this output, the simplest first. The wrong elements must say enough."""
     if wrong.large or not wrong.tells(64):
         return
+    yield from _step_models(wrong)
     for kind, text, change in _changes():
         changed = change(wrong.right, wrong.arrays)
         if np.array_equal(changed[wrong.wrong], wrong.wrong_bits):
@@ -48,7 +52,7 @@ def models(wrong: WrongOutput) -> Iterator[Model]:
     yield from _lanes(wrong)
     if wrong.tells_of_addresses(len(_index_models())):
         yield from (model for model in (*_own_index_models(wrong), *_index_models()) if wrong.is_given_by(model.fault))
-    yield from (model for model in (*_other_words(wrong), NOT_WRITTEN) if wrong.is_of(model))
+    yield from (model for model in (*_other_words(wrong), *_array_models(wrong), NOT_WRITTEN) if wrong.is_of(model))
 
 
 Change = Callable[[Bits, CaseArrays], Bits]
@@ -224,3 +228,126 @@ def _own_index_models(wrong: WrongOutput) -> Iterator[Model]:
         yield _negative(place)
         if (lowest := int(indices.min())) >= 0:
             yield _from(lowest, place)
+
+
+# --- another position along one dimension ---
+
+_STEPS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
+    "": lambda positions, n: positions,
+    ", modulo its size": lambda positions, n: positions % n,
+    ", clamped": lambda positions, n: np.clip(positions, 0, n - 1),
+}
+"""What becomes of a position that lies outside of its dimension, in words."""
+
+
+def _step_models(wrong: WrongOutput) -> Iterator[Model]:
+    """Gives the models by which each wrong element is the input's element at another position along one dimension.
+
+    The positions must say enough to choose one of so many rules. Neighbours that moved together count once.
+    """
+    place = _read_along(wrong)
+    if place is None or not wrong.tells_alone():
+        return
+    name, n, right, read, facts = place
+    steps = {1, -1, *np.unique(read - right)[:2].tolist(), *(np.unique((read - right) % n)[:2] - n).tolist()}
+    rules = [(step, end) for step in sorted(steps - {0}, key=abs) for end in _STEPS]
+    if facts * log2(max(n - 1, 1)) < MARGIN + log2(len(rules)):
+        return
+    found = []
+    for step, end in rules:
+        rule = partial(_stepped, step, _STEPS[end])
+        if np.array_equal(rule(right, n), read):
+            where = f"with position {'+' if step > 0 else '-'} {abs(step)} along {name}{end}"
+            text = f"every wrong element is the input's element {where}"
+            found.append(Model("address", Fault(text=text, output=partial(_moved_along, name, rule)), whole=False))
+    yield from [model for model in found if wrong.is_given_by(model.fault)] or found
+
+
+def _stepped(step: int, end: Callable[[Numbers, int], Numbers], positions: Numbers, n: int) -> Numbers:
+    return end(positions + step, n)
+
+
+def _read_along(wrong: WrongOutput) -> tuple[str, int, Numbers, Numbers, int] | None:
+    """Returns the only dimension along which the wrong elements were read at other positions; None if there is none.
+
+    It is (name, size, right positions, positions that were read, number of independent elements).
+    """
+    access, read, origins = wrong.case.desc.access, wrong.read, wrong.case.desc.origins(wrong.case.tensors)
+    right = np.array([origins[i] for i in wrong.wrong[: len(read)].tolist()], np.int64)
+    start = 0
+    for sizes in map(access.sizes.__getitem__, access.sources):
+        end = start + prod(sizes)
+        if ((start <= read) & (read < end) & (start <= right) & (right < end)).all():
+            pairs = [np.unravel_index(addresses - start, sizes) for addresses in (read, right)]
+            changed = [d for d in range(len(sizes)) if (pairs[0][d] != pairs[1][d]).any()]
+            if len(changed) != 1:
+                return None
+            (d,) = changed
+            goes_on = (np.diff(read) == 1) & (np.diff(right) == 1) & (np.diff(wrong.wrong[: len(read)]) == 1)
+            different = len(np.unique(np.stack((pairs[0][d], pairs[1][d])), axis=1).T)
+            facts = max(len(read) - int(goes_on.sum()), different)
+            return _dimension_name(wrong.arrays, d), sizes[d], pairs[1][d], pairs[0][d], facts
+        start = end
+    return None
+
+
+def _dimension_name(arrays: CaseArrays, d: int) -> str:
+    """Returns the name of a dimension of the input: by its place beside the axis, if there is one."""
+    desc, own = arrays.case.desc, arrays.case.desc.numbers.get("Axis")
+    indexed = list(arrays.address.indexed_dimensions) if arrays.writes_in_order else []
+    if own is not None and not desc.index_tensors():
+        indexed = [own]
+    if len(indexed) != 1 or abs(d - indexed[0]) > 1:
+        return f"dimension {d}"
+    axis = "the indexed dimension" if own is None else "the axis"
+    return axis if d == indexed[0] else f"the dimension {'behind' if d > indexed[0] else 'before'} {axis}"
+
+
+def _moved_along(name: str, rule: Resolve, bits: Bits, arrays: CaseArrays) -> Bits:
+    """Returns the output with elements from other positions along the dimension of this name."""
+    source = arrays.move.source
+    if not source.sizes or not arrays.writes_in_order or source.indexed_dimensions != arrays.address.indexed_dimensions:
+        return bits
+    right = arrays.element_addresses(source.with_strides(strides_of(source.sizes)))
+    addresses = np.zeros_like(right)
+    for d, (term, positions) in enumerate(zip(source.terms, np.unravel_index(right, source.sizes), strict=True)):
+        moved = rule(positions, source.sizes[d]) if _dimension_name(arrays, d) == name else positions
+        addresses += term.stride * moved
+    return arrays.data.take(addresses, mode="clip")
+
+
+# --- an array of inputs ---
+
+
+def _array_models(wrong: WrongOutput) -> Iterator[Model]:
+    """Gives the models by which one input of an array is lost, or is read in place of its neighbour."""
+    count = len(_array_moves(wrong.arrays))
+    names = {0: "the first input", -1: "the last input", **{at: f"input number {at}" for at in range(1, count)}}
+    for at, name in names.items() if count > 1 else ():
+        yield _array_model(f"{name} of the array is lost", at, None)
+        yield _array_model(f"the input behind it is read in place of {name} of the array", at, 1)
+        yield _array_model(f"the input before it is read in place of {name} of the array", at, -1)
+
+
+def _array_moves(arrays: CaseArrays) -> list[Move]:
+    """Returns the statements that read the inputs of an array, one after the other."""
+    return [move for move in arrays.case.desc.access.moves if array_of(move.source.tensor)]
+
+
+def _array_model(text: str, at: int, other: int | None) -> Model:
+    def output(bits: Bits, arrays: CaseArrays) -> Bits:
+        moves = _array_moves(arrays)
+        place = at % len(moves) if moves and -len(moves) <= at < len(moves) else None
+        if place is None or len(moves) < 2:
+            return bits
+        names = [move.source.tensor for move in moves]
+        if other is None:
+            return arrays.after([(move, move.source.tensor) for i, move in enumerate(moves) if i != place])
+        if not 0 <= place + other < len(names):
+            return bits
+        sizes = arrays.case.desc.access.sizes
+        if sizes[names[place]] != sizes[names[place + other]]:
+            return bits
+        return arrays.after([(m, names[i + other * (i == place)]) for i, m in enumerate(moves)])
+
+    return Model("missing" if other is None else "address", Fault(text=text, output=output))

@@ -28,7 +28,7 @@ RELATION_KINDS = (
 
 
 Label: TypeAlias = tuple[str, str]
-"""What two failures have in common: ("fault", its name), (PART, the name of a fault), or the kind and the text of a relation."""
+"""What two failures have in common: ("fault", its name), or the kind and the text of a relation."""
 
 STALE = "stale"
 """The kind of relation whose text differs between the cases of one cause: it names an earlier call."""
@@ -36,10 +36,6 @@ STALE = "stale"
 OF_FORM = ("type", "shape")
 """The kinds of relation that say what form an output must have, and what it has. Both differ between the cases of one cause,
 and one case is enough to see it."""
-
-PART = "part"
-"""The first word of the label of a relation that says: the wrong elements are those of a fault, which changes others too."""
-
 
 NEARLY_ALL = 0.95
 """The share of the wrong elements that a relation must explain, and of the cases in which a relation of a cause must do so."""
@@ -68,8 +64,7 @@ class Relation:
     """How a wrong output is related to the right one.
 
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
-    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `part` names
-    a fault model that gives the wrong elements, and would change others too. `remark` says of an output without a relation
+    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `remark` says of an output without a relation
     which one is the closest. `model` gives the output, and may say those of other cases.
     """
 
@@ -80,7 +75,6 @@ class Relation:
     explained: int = 0
     wrong: int = 0
     vague: bool = False
-    part: str | None = None
     remark: str | None = None
     model: Model | None = field(default=None, compare=False)
 
@@ -95,7 +89,7 @@ class Relation:
         """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it is."""
         if self.vague:
             return self
-        whole = self.explained == self.wrong and not self.part
+        whole = self.explained == self.wrong
         how = "too few cases show it to be sure" if whole else "the closest is"
         close = self.explained * 2 >= self.wrong > 0
         remark = f"{how}: {self.text} ({self.explained} of {self.wrong} wrong elements)" if close else None
@@ -109,8 +103,6 @@ class Relation:
     @property
     def labels(self) -> tuple[Label, ...]:
         """What this relation has in common with those of other cases."""
-        if self.part:
-            return ((PART, self.part),)
         named = tuple(("fault", name) for name in (self.fault, *self.ties) if name)
         if self.kind in (STALE, *OF_FORM):
             return (*named, (self.kind, ""))
@@ -120,4 +112,4 @@ class Relation:
 def without_numbers(label: Label) -> Label:
     """Returns a label without the numbers in its text: they depend on the sizes of the case."""
     kind, text = label
-    return (kind, text) if kind in ("fault", PART) else (kind, re.sub(r"\d+", "#", text))
+    return (kind, text) if kind == "fault" else (kind, re.sub(r"\d+", "#", text))

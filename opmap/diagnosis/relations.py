@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +15,9 @@ from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType
 from .models import models
 from .relation import UNKNOWN, Relation
-from .relations_addresses import address_models, address_relations
 from .relations_outputs import any_order, output_relations, some_missing, stale_part
-from .relations_values import mask_relations, value_relations
+from .relations_values import value_relations
 from .relations_wrong import WrongOutput
-
-MOST_IN_PART = 6
-"""The most faults that are told of which only the wrong elements agree."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,13 @@ class Earlier:
 
 
 def relations(case: Case, actual: Sequence[int], *, earlier: Sequence[Earlier] = ()) -> list[Relation]:
-    """Returns every relation that explains nearly all wrong elements, the simplest first. `actual` are the bit patterns of the output in row-major order, of the
-    right type and sizes; at least one element with a documented value differs.
+    """Returns every relation that explains nearly all wrong elements, the simplest first.
 
-    If there is none, the only one is of the kind `none`, and its remark is the relation that explains the most, if that is
-    at least half. The order is: fault models; relations of whole outputs; outputs of
-    earlier calls; values; rules of addresses; a fault model that gives all wrong elements but would change others too;
-    masks of bits; relations that name no rule. For an output of more than MAX_OUTPUT elements, only the fault models that
-    need such a size are tried, and nothing is tried that moves the output or looks for addresses.
+    `actual` are the bit patterns of the output in row-major order, of the right type and sizes; at least one element with
+    a documented value differs. If there is no relation, the only one is of the kind `none`, and its remark is the relation
+    that explains the most, if that is at least half. The order is: fault models; whole outputs; outputs of earlier calls;
+    models; values; an order that follows no rule. For an output of more than MAX_OUTPUT elements, only the fault models
+    that need such a size are tried, and nothing that moves the output or looks for addresses.
     """
     wrong = WrongOutput.of(case, actual)
     candidates = list(_candidates(wrong, earlier))
@@ -111,8 +106,7 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
     """Gives all relations in the order of preference."""
     count = len(wrong.wrong)
     stale = list(_stale(wrong, earlier))
-    fitting = _fitting_faults(wrong)
-    names = [name for name, extra in fitting.items() if not extra]
+    names = _fitting_faults(wrong)
     if names:
         # The sort is stable. A fault of all cases comes before one of some; a lost element before a changed value.
         names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
@@ -120,32 +114,21 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
         yield Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]), count, count)
     yield from output_relations(wrong)
     yield from stale
+    yield from map(wrong.of_model, models(wrong))
     if wrong.tells_of_values():
         yield from value_relations(wrong)
-    if not wrong.large and reveals_addresses(wrong.case):
-        found = list(address_models(wrong))
-        yield from map(wrong.of_model, found)
-        yield from () if found else address_relations(wrong)
-    yield from map(wrong.of_model, models(wrong))
-    yield from _faults_in_part(wrong, fitting)
-    if wrong.tells_of_values() and (wrong.read < 0).any():
-        yield from mask_relations(wrong)
     yield from some_missing(wrong)
     yield from any_order(wrong)
 
 
-def _fitting_faults(wrong: WrongOutput) -> dict[str, int]:
-    """Returns the fault models that give all wrong elements, each with the number of other elements that it changes.
-
-    Those that need an earlier call, or give another type or other sizes, are not among them.
-    """
-    fitting: dict[str, int] = {}
-    for name, fault in FAULTS.items():
-        if not (fault.session or fault.result or fault.equivalent or (wrong.large and not fault.huge)):
-            bits = fault.bits(wrong.arrays)
-            if np.array_equal(bits[wrong.wrong], wrong.wrong_bits):
-                fitting[name] = int(wrong.differs(bits).sum())
-    return fitting
+def _fitting_faults(wrong: WrongOutput) -> list[str]:
+    """Returns the fault models that give this output; not those that need an earlier call, or give another form."""
+    return [
+        name
+        for name, fault in FAULTS.items()
+        if not (fault.session or fault.result or fault.equivalent or (wrong.large and not fault.huge))
+        and wrong.is_given_by(fault)
+    ]
 
 
 def _stale(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relation]:
@@ -180,24 +163,3 @@ def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlie
     if alike and call.back == max(alike):
         names.append("kept-output-by-sizes")
     return names
-
-
-def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[Relation]:
-    """Gives the fault models that would change other elements too, those that change the fewest first."""
-    addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
-    values = values and bool(wrong.wrong_bits.any())  # zeros are lost elements, not small numbers that were converted
-    count = len(wrong.wrong)
-    telling = {
-        name: extra
-        for name, extra in fitting.items()
-        if extra and (values if FAULTS[name].value else addresses) and not FAULTS[name].output
-    }
-    for name in sorted(telling, key=lambda name: telling[name])[:MOST_IN_PART]:
-        yield part_relation(name, count, count)
-
-
-def part_relation(fault: str, explained: int, wrong: int) -> Relation:
-    """Returns the relation to a fault that gives all wrong elements, but would change other elements too."""
-    kind = "values" if FAULTS[fault].value else "address"
-    text = f"the wrong elements are those of the fault {fault}, which would change others too"
-    return Relation(kind, text, explained=explained, wrong=wrong, part=fault)

@@ -19,7 +19,7 @@ _ANCHORS, _DISPLACEMENTS = 3, 32
 """The number of wrong elements that are looked for elsewhere, and for each the most places that are tried."""
 
 _ALL_ORDERS = 4
-"""The most dimensions of which all orders are tried; of more, one or two dimensions change their place."""
+"""The most dimensions of which all orders are tried; of more, two are exchanged."""
 
 
 def output_relations(wrong: WrongOutput) -> Iterator[Relation]:
@@ -60,23 +60,22 @@ def _filled(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def _shifted(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives a rotation of the output, by elements or along one dimension; or a shift that loses some elements."""
+    """Gives a rotation of the output, by elements or along one dimension."""
     flat, along = _displacements(wrong)
-    rotations: list[tuple[str, int, int]] = []  # the unit, the dimension of `shape` (-1: none), how many units
-    for count in flat:
-        rows = len(wrong.shape) > 1 and count % wrong.shape[-1] == 0
-        unit = " row" if rows else ""
-        rotations.append((unit, -1, count))
-    rotations += [(f" along dimension {wrong.dimensions[d]}", d, count) for d, count in along]
-    for unit, d, count in rotations:
+    for d, count in (*((-1, count) for count in flat), *along):
         if wrong.is_moved(_rotation(wrong, d, count)):
-            yield wrong.relation("shift", _text("rotated", unit, count, wrong))
+            yield wrong.relation("shift", f"the output is rotated by {_distance(wrong, d, count)}")
             return
-    for unit, d, count in rotations:
-        shifted = _with_lost_elements(wrong, unit, d, count)
-        if shifted:
-            yield shifted
-            return
+
+
+def _distance(wrong: WrongOutput, d: int, count: int) -> str:
+    """Returns how far the output is rotated, in words: in elements, in rows, or along a dimension."""
+    if d >= 0:
+        return f"{count} along dimension {wrong.dimensions[d]}"
+    if len(wrong.shape) < 2 or count % wrong.shape[-1]:
+        return str(count)
+    rows = count // wrong.shape[-1]
+    return f"{rows} row{'s' if abs(rows) > 1 else ''}"
 
 
 def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]]:
@@ -107,37 +106,6 @@ def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
     if d < 0:
         return lambda elements: np.roll(elements, count)
     return lambda elements: np.roll(elements.reshape(wrong.shape), count, d).reshape(-1)
-
-
-def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Relation | None:
-    """Returns a shift that keeps at least half of the elements. Free places hold right elements, zeros or copies."""
-    length = len(wrong.actual) if d < 0 else wrong.shape[d]
-    if abs(count) * 2 > length:
-        return None
-    place = np.arange(len(wrong.actual))
-    if d >= 0:
-        place = np.unravel_index(place, wrong.shape)[d]
-    free = place < count if count > 0 else place >= length + count
-    moved = _rotation(wrong, d, count)
-    different, kept = wrong.differs(moved(wrong.right)), ~free
-    if wrong.documented is not None:
-        kept &= moved(wrong.documented)
-    if (different & kept).any() or not kept[wrong.wrong].any():
-        return None
-    wrong_free = wrong.actual[free & wrong.differs(wrong.right)]
-    edge = wrong.right[0 if count > 0 else -1] if d < 0 else None
-    fills = [bits for _, _, bits in _fills(wrong)] + ([] if edge is None else [int(edge)])
-    explained = int(kept[wrong.wrong].sum())
-    if any((wrong_free == bits).all() for bits in fills):
-        explained += len(wrong_free)
-    return wrong.relation("shift", _text("shifted", unit, count, wrong), explained)
-
-
-def _text(verb: str, unit: str, count: int, wrong: WrongOutput) -> str:
-    if unit == " row":
-        count //= wrong.shape[-1]
-        unit = " rows" if abs(count) > 1 else " row"
-    return f"the output is {verb} by {count}{unit}"
 
 
 # --- the same elements in another order ----------------------------------------------------------------------------
@@ -190,38 +158,18 @@ def any_order(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
+    """Gives other orders of the dimensions: all orders of a few dimensions, of more the exchange of two."""
     shape, count = wrong.shape, len(wrong.shape)
-    for order in _orders(count):
-        sizes = [shape[d] for d in order]
-        back = [order.index(d) for d in range(count)]
-        swapped = [d for d in range(count) if order[d] != d]
-        numbers = [wrong.dimensions[d] for d in order]
-        if order == tuple(range(count))[::-1] and count > 2:
-            text = "the output is column-major"
-        elif swapped == [count - 2, count - 1]:
-            text = "the last two dimensions of the output are exchanged"
-        elif len(swapped) == 2:
-            text = f"the dimensions {numbers[swapped[1]]} and {numbers[swapped[0]]} of the output are exchanged"
-        else:
-            text = f"the dimensions of the output are in the order {numbers}"
-        yield text, partial(_ordered, shape, order)
-        yield f"{text}, as an output of the exchanged sizes", partial(_ordered, sizes, back)
-
-
-def _orders(count: int) -> list[tuple[int, ...]]:
-    """Returns the orders of `count` dimensions to try, without the right one. Exchanges of two come first."""
     right = tuple(range(count))
-    orders: dict[tuple[int, ...], None] = {}
-    for i, j in sorted(itertools.combinations(right, 2), reverse=True):
-        orders[(*right[:i], j, *right[i + 1 : j], i, *right[j + 1 :])] = None
-    orders[right[::-1]] = None
-    for i, j in itertools.permutations(right, 2):
-        remaining = right[:i] + right[i + 1 :]
-        orders[(*remaining[:j], i, *remaining[j:])] = None
-    if count <= _ALL_ORDERS:
-        orders |= dict.fromkeys(itertools.permutations(right))
-    orders.pop(right, None)
-    return list(orders)
+    exchanged = [
+        tuple(j if d == i else i if d == j else d for d in right) for i, j in itertools.combinations(right, 2)
+    ]
+    for order in itertools.permutations(right) if count <= _ALL_ORDERS else exchanged:
+        if order != right:
+            sizes, back = [shape[d] for d in order], [order.index(d) for d in right]
+            text = f"the dimensions of the output are in the order {[wrong.dimensions[d] for d in order]}"
+            yield text, partial(_ordered, shape, order)
+            yield f"{text}, as an output of the exchanged sizes", partial(_ordered, sizes, back)
 
 
 # --- repeated ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from opmap.diagnosis.diagnose import (
 from opmap.diagnosis.diagnosis import Diagnosis, unknown_as_one, vague_as_one
 from opmap.diagnosis.failures import case_size, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.relation import PART, Relation
+from opmap.diagnosis.relation import Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.errors import without_stack
@@ -313,14 +313,6 @@ class TestCauses:
         assert any(r.failed and r.actual.Bits is None for _, r in run.judged)
         (cause,) = causes(run)
         assert cause.relation.fault == "index-clamped-early"
-
-    def test_wider_fault(self):
-        """The wrong elements of a fault that would change others too are no relation of a cause: that names no mechanism."""
-        (cause,) = causes(self.run("index-clamped-early", CASES[::4]))
-        relation = whole_relation((PART, "index-clamped-early"), cause.failures)
-        assert (True, 0) == (relation.vague, relation.explained)
-        told = "the closest is: the wrong elements are those of the fault index-clamped-early, which would change others too"
-        assert relation.remark.startswith(told)
 
     def test_errors(self, monkeypatch):
         """Failures without an output are grouped by verdict and message."""

@@ -60,19 +60,6 @@ class TestPlanted:
         every = relations(case, output.tolist())
         assert "the output has the right elements in another order" in [relation.text for relation in every]
 
-    @pytest.mark.parametrize(("share", "nearly"), [(97, True), (90, False), (60, False)])
-    def test_nearly_all(self, share, nearly):
-        """A rule counts if it explains 95 %; else it is a remark. The other wrong elements are any of the input."""
-        case = made("GATHER", sizes=LONG_AXIS["GATHER"])
-        output = read(case, lambda p, n: [p[0], (p[1] + 2) % n[1], p[2]])
-        generator = np.random.default_rng(1)
-        places = generator.choice(300, 300 - 3 * share, replace=False)
-        output[places] = generator.choice(CaseArrays(case).data, len(places))
-        relation = found(case, output)
-        rule = "most wrong elements are the input's element with position + 2 along the axis, modulo its size"
-        assert nearly is (rule == relation.text)
-        assert nearly or (relation.vague and f"the closest is: {rule}" in relation.remark)
-
     def test_missing_in_part(self):
         """Many wrong elements are zero, and the others are noise: the zeros are a relation if they are nearly all."""
         case = made("GATHER")
@@ -90,11 +77,7 @@ class TestPlanted:
             told = relations(case, changed(right_of(case), part=part, to=0).tolist())
             assert ("missing", "some elements are zero") in {label for relation in told for label in relation.labels}
 
-    @pytest.mark.parametrize(
-        ("distance", "text", "unrelated"),
-        [(60, "rotated by 12 rows", []), (1, "shifted by 1", [0, 18, 78])],
-    )
-    def test_undocumented(self, distance, text, unrelated):
+    def test_undocumented(self):
         """Elements without a documented value break no relation; but nothing is known of one that comes from them."""
         base = made("GATHER_ELEMENTS")
         indices = base.tensors["IndicesTensor"]
@@ -103,22 +86,14 @@ class TestPlanted:
         tensors = {**base.tensors, "IndicesTensor": Tensor.from_values(DataType.INT64, indices.sizes, values)}
         case = Case(base.id, base.desc, tensors)
         assert [17, 77] == [i for i, bits in enumerate(case.expected) if bits is None]
-        rotated = np.roll([bits or 0 for bits in case.expected], distance)
+        rotated = np.roll([bits or 0 for bits in case.expected], 60)
         relation = relations(case, rotated.tolist())[0]
         pairs = enumerate(zip(case.expected, rotated.tolist(), strict=True))
         wrong = [i for i, (e, a) in pairs if e is not None and e != a]
-        assert ("shift", f"the output is {text}") == (relation.kind, relation.text)
-        assert (len(wrong), len(set(wrong).difference(unrelated))) == (relation.wrong, relation.explained)
+        assert ("shift", "the output is rotated by 12 rows") == (relation.kind, relation.text)
+        assert (len(wrong), len(wrong)) == (relation.wrong, relation.explained)
         zeros = relations(case, [0] * 120)[0]
         assert ("output-zero", 118, 118) == (zeros.fault, zeros.explained, zeros.wrong)
-
-
-def planted_axis(case):
-    """Reads along the axis before the right one, as take_along_axis does."""
-    d = axis_of(case) - 1
-    data = CaseArrays(case).data.reshape(case.desc.tensors["InputTensor"].sizes)
-    indices = np.array(case.tensors["IndicesTensor"].values).reshape(case.desc.tensors["IndicesTensor"].sizes)
-    return np.take_along_axis(data, indices % data.shape[d], d)
 
 
 class TestBackends:
@@ -140,17 +115,6 @@ class TestBackends:
             relation.explained,
             relation.wrong,
         )
-
-    def test_axis_before(self):
-        """GATHER_ELEMENTS reads along the axis before, with indices as large as the input."""
-        size = (3, 2, 3, 4, 5)
-        case = made("GATHER_ELEMENTS", sizes={"InputTensor": size, "IndicesTensor": size}, numbers={"Axis": 3})
-        relation = found(case, planted_axis(case))
-        assert ("address", relation.wrong) == (relation.kind, relation.explained)
-        assert (
-            "every wrong element is the input's element with the index of the axis along the dimension before the axis,"
-            " modulo its size and with the output's position along the axis"
-        ) == relation.text
 
 
 class TestStale:
@@ -248,18 +212,6 @@ class TestFaults:
         problem = wrong_outputs(FaultProvider(FAULTS[name]).run_case(case), dtype_of(output.data_type), output.sizes)
         relation = problem_relation(case, problem)
         assert ("type" if name == "result-other-type" else "shape", name) == (relation.kind, relation.fault)
-
-    def test_in_part(self):
-        """A fault that would change other elements too is no exact one, and is said to be so."""
-        case = made("GATHER_ND1")
-        wrong = FAULTS["batch-0-of-indices"].bits(CaseArrays(case)).reshape(6, 20)
-        output = np.where(np.arange(6)[:, None] > 2, wrong, right_of(case).reshape(6, 20))
-        relation = found(case, output)
-        assert relation.fault is None
-        texts = [r.text for r in relations(case, output.reshape(-1).tolist())]
-        text = "the wrong elements are those of the fault {}, which would change others too"
-        same = ("batch-0-of-indices", "indices-first-row-only")  # here, the first dimension of the indices is the batch
-        assert any(text.format(name) in texts for name in same)
 
 
 class TestConversions:

@@ -36,14 +36,13 @@ class TestFalseClaims:
 
     @pytest.mark.parametrize("case", CORRUPTED, ids=lambda case: case.id)
     def test_random_addresses(self, case):
-        """Random elements of the input are said to be elements of the input, by no rule."""
+        """Random elements of the input follow no rule, and nothing is said of them."""
         generator = np.random.default_rng(len(case.id))
         right, data = right_of(case).reshape(-1), CaseArrays(case).data
         for count in (3, 11, 60, 120):
             places = generator.choice(120, count, replace=False)
             relation = found(case, changed(right, part=places, to=generator.choice(data, count)))
-            assert relation.kind in ("address", "none")
-            assert "none" == relation.kind or "every wrong element is another element of the input" in relation.text
+            assert ("none", "no relation found", 0) == (relation.kind, relation.text, relation.explained)
 
     @pytest.mark.parametrize("case", CORRUPTED, ids=lambda case: case.id)
     def test_exact(self, case):
@@ -101,7 +100,7 @@ class TestFalseClaims:
         output[generator.choice(zeros, 3, replace=False)] = right[ones[0]]
         output[generator.choice(ones, 3, replace=False)] = right[0]
         relation = found(case, output)
-        assert "another" in relation.text or "none" == relation.kind
+        assert "the output has the right elements in another order" == relation.text or "none" == relation.kind
 
     @pytest.mark.parametrize("seed", range(12))
     def test_few_addresses(self, seed):
@@ -114,10 +113,7 @@ class TestFalseClaims:
         positions = np.array(case.desc.origins(case.tensors))
         positions[places] = (positions[places] + shifts) % 8
         relation = found(case, CaseArrays(case).data[positions])
-        assert "every wrong element is another element of the input, at another position along the axis alone" == (
-            relation.text
-        )
-        assert 2 == relation.explained == relation.wrong
+        assert ("none", 2) == (relation.kind, relation.wrong)
 
     @pytest.mark.parametrize("special", ["nan", "denormal"])
     def test_value_kinds(self, special):
