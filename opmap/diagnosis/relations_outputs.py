@@ -161,9 +161,7 @@ def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
     """Gives other orders of the dimensions: all orders of a few dimensions, of more the exchange of two."""
     shape, count = wrong.shape, len(wrong.shape)
     right = tuple(range(count))
-    exchanged = [
-        tuple(j if d == i else i if d == j else d for d in right) for i, j in itertools.combinations(right, 2)
-    ]
+    exchanged = [tuple(j if d == i else i if d == j else d for d in right) for i, j in itertools.combinations(right, 2)]
     for order in itertools.permutations(right) if count <= _ALL_ORDERS else exchanged:
         if order != right:
             sizes, back = [shape[d] for d in order], [order.index(d) for d in right]

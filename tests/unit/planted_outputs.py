@@ -113,7 +113,11 @@ PLANTED = {
         "permutation",
         "the dimensions of the output are in the order [1, 0, 2], as an output of the exchanged sizes",
     ),
-    "column-major": (whole(lambda x: x.transpose()), "permutation", "the dimensions of the output are in the order [2, 1, 0]"),
+    "column-major": (
+        whole(lambda x: x.transpose()),
+        "permutation",
+        "the dimensions of the output are in the order [2, 1, 0]",
+    ),
     "cycled": (
         whole(lambda x: x.transpose(1, 2, 0)),
         "permutation",

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found, made, read, right_of
+from planted_outputs import LONG_AXIS, PLANTED, SHAPES, changed, found, made, right_of
 from tiers import others_slow, own_cases
 
 from opmap.cases.case import Case
