@@ -183,14 +183,14 @@ def diagnoses(
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
             )
-        if not is_covered(diagnosis, done, run):
+        if not join_a_larger_one(diagnosis, done, run):
             done.append(diagnosis)
         advance()
     return [diagnosis.with_closest(run) for diagnosis in vague_as_one(run, done)]
 
 
-def is_covered(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
-    """Puts a cause that lost its relation into one of `done` that has none, and whose exact condition holds for it.
+def join_a_larger_one(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
+    """Joins a cause that lost its relation to one of `done` that has none, and whose exact condition holds for it.
 
     Returns whether there is one.
     """

@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain, compress, islice
 from math import prod
+from typing import cast
 
 from .access import AccessMap, Address, Move, is_unsaid
 from .compiling import LONGEST, Tensors, compile_address
@@ -151,6 +152,4 @@ def _write(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int
     like = before if isinstance(before, array) else like
     if not isinstance(like, array):
         return output
-    elements = like[:0]
-    elements.extend(value for value in output if value is not None)
-    return elements
+    return array(like.typecode, cast("list[int]", output))

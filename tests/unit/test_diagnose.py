@@ -21,7 +21,7 @@ from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import (
     Asking,
     diagnoses,
-    is_covered,
+    join_a_larger_one,
     make_condition_exact,
     quick_diagnoses,
     settled,
@@ -692,9 +692,9 @@ class TestCauses:
         larger, smaller = (replace(unknown, failures=part) for part in (cause.failures[2:], cause.failures[:2]))
         asked = Asked(Condition(((),)), contradicting=not exact)
         done, always = [Diagnosis(larger, Stability("always", ""), asked)], Stability("always", "")
-        assert exact is is_covered(Diagnosis(smaller, always), done, run)
+        assert exact is join_a_larger_one(Diagnosis(smaller, always), done, run)
         assert len(cause.failures) - 2 * left == len(done[0].cause.failures)
-        assert not is_covered(Diagnosis(replace(smaller, relation=cause.relation), always), done, run)
+        assert not join_a_larger_one(Diagnosis(replace(smaller, relation=cause.relation), always), done, run)
 
     def test_unstable(self):
         """Failures that do not come back are one cause, without a condition."""
