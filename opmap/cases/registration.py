@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import InputError
+from ..errors import InputError, PseudocodeError
 from ..operators import Operator, add_operator, remove_operator
 from ..spec import read_spec
 from .catalogue import check_choice, example_cases
@@ -32,9 +32,12 @@ def register_operator(
             random = (drawn_case(operator.name, seed) for seed in range(DRAWN))
             chosen = Choice.of({"examples": example_cases(operator), "random": random})
         check_choice(operator, chosen)
-    except InputError as error:
+    except BaseException as error:
         remove_operator(operator.name)
-        error.file = str(choice)
+        if isinstance(error, PseudocodeError):
+            raise InputError(str(error), file=str(spec)) from None
+        if isinstance(error, InputError):
+            error.file = str(choice or spec)
         raise
     add_choice(operator.name, chosen)
 

@@ -358,14 +358,9 @@ class OperatorDesc:
         return self._computed(f"access {self.output_field}", self._access)
 
     def _access(self) -> AccessMap:
-        sizes, types = self.pseudocode_sizes, self.pseudocode_types
+        fields, sizes = self.own_spec.pseudocode.tensors.items(), self.pseudocode_sizes
+        types = {name: self.tensors[field].data_type for name, field in fields if field in self.tensors}
         return access_map(self.output_statements, sizes, types=types, ignores_outside=self._ignores_outside)
-
-    @property
-    def pseudocode_types(self) -> dict[str, DataType]:
-        """The tensors' data types by the pseudocode's names."""
-        fields = self.own_spec.pseudocode.tensors.items()
-        return {name: self.tensors[field].data_type for name, field in fields if field in self.tensors}
 
     @property
     def output_statements(self) -> tuple[Statement, ...]:
@@ -483,9 +478,9 @@ class OperatorDesc:
 
         Raises PseudocodeError if the output has no such element.
         """
-        elements, types = self.pseudocode_tensors(tensors), self.pseudocode_types
-        ignores = self._ignores_outside
-        return trace(self.output_statements, self.pseudocode_sizes, at, elements, types=types, ignores_outside=ignores)
+        elements, sizes, access = self.pseudocode_tensors(tensors), self.pseudocode_sizes, self.access
+        ignores = access.ignores_outside
+        return trace(self.output_statements, sizes, at, elements, types=access.types, ignores_outside=ignores)
 
 
 def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:

@@ -20,6 +20,7 @@ from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from ..tensors import DataType
+from .arithmetic import BIT_OPERATORS
 from .compiling import Pieces, compile_address
 from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, reads_in
 from .expansion import whole
@@ -199,6 +200,11 @@ class Move:
         return compile_address(self.source)
 
     @cached_property
+    def all_read_addresses(self) -> tuple[Pieces, ...]:
+        """The addresses that are read of each source, compiled."""
+        return (self.read_addresses, *map(compile_address, self.others))
+
+    @cached_property
     def written_addresses(self) -> Pieces:
         """The addresses that are written, compiled."""
         return compile_address(self.target)
@@ -289,15 +295,18 @@ def access_map(
     if len(outputs) != 1:
         raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
     sizes = {**sizes, ZERO: ()}
-    parts = (_copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes).move() for s in statements)
-    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside, types or {})
+    types = types or {}
+    parts = (
+        _copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes, types).move() for s in statements
+    )
+    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside, types)
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
     target, source = _of(statement.target, statement, sizes), _of(statement.source, statement, sizes)
     if not source:  # a tensor without dimensions fills the output
         line = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
-        return _Loops(whole(line, sizes), sizes).move()
+        return _Loops(whole(line, sizes), sizes, {}).move()
     if target != source:
         raise PseudocodeError(f"{statement}: the sizes {show(target)} and {show(source)} differ")
     return statement
@@ -309,8 +318,8 @@ class _Loops:
     Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
     """
 
-    def __init__(self, line: Line, sizes: Mapping[str, Sizes]):
-        self.line, self._sizes, counted = line, sizes, line.counted
+    def __init__(self, line: Line, sizes: Mapping[str, Sizes], types: Mapping[str, DataType]):
+        self.line, self._sizes, self._types, counted = line, sizes, types, line.counted
         lengths = list(_of(counted.tensor, line, sizes))
         self.numbers: dict[str, int] = {}
         for loop, coordinate in self._coordinates(counted):
@@ -333,13 +342,30 @@ class _Loops:
         return Move(self._address(line.target), source, guard, tuple(others), value)
 
     def _value(self, node: Subscript) -> Expression:
-        """Returns the expression that computes a value from the elements that the line reads."""
+        """Returns the expression that computes a value from the elements that the line reads, and from numbers."""
         match node:
             case Reference():
                 return Operand(self.line.sources.index(node))
+            case Constant(int(value)):
+                return value
             case Operation(operator, operands):
-                return Computed(operator, tuple(self._value(cast(Subscript, o)) for o in operands))
-        return self._expression(node)
+                computed = Computed(operator, tuple(self._value(cast(Subscript, o)) for o in operands))
+                self._check(computed)
+                return computed
+        raise PseudocodeError(f"{self.line}: {node} has no value")
+
+    def _check(self, node: Computed) -> None:
+        """Raises PseudocodeError for a value that is computed of numbers alone; and for a number beside a bit operator that is no
+        bit pattern of the elements' data type.
+        """
+        used = [self.line.sources[leaf.number].tensor for leaf in node.leaves if isinstance(leaf, Operand)]
+        if not used:
+            raise PseudocodeError(f"{self.line}: a part of the value is computed from no element")
+        data_type = self._types.get(used[0])
+        if node.operator in BIT_OPERATORS and data_type:
+            for number in node.operands:
+                if isinstance(number, int) and number >> 8 * data_type.size:
+                    raise PseudocodeError(f"{self.line}: {number} is no bit pattern of {data_type.name}")
 
     def _expression(self, node: Subscript) -> Expression:
         """Returns an expression as numbers, loops and reads."""

@@ -64,6 +64,9 @@ BIT_OPERATORS: dict[str, Callable[[int], Callable[..., int | None]]] = {
 }
 """Operator -> from the number of bits of an element to its function of bit patterns; None has no documented value."""
 
+GIVE_BITS = BIT_OPERATORS.keys() - {"count"}
+"""The operators whose result is a bit pattern. The result of all others is a number."""
+
 
 LARGEST = 1 << 128
 """The largest number that a formula or a definition may compute. Without it, repeated squares would fill the memory."""
@@ -75,7 +78,7 @@ def check_kinds(sign: str, operands: Sequence[Any]) -> None:
     An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known yet.
     Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.
     """
-    if sign not in OPERATORS:
+    if sign not in OPERATORS and sign not in BIT_OPERATORS:
         raise PseudocodeError(f"{sign} has no value here: it adds what each tensor of an array has")
     words = [operand for operand in operands if isinstance(operand, str)]
     if words and (sign not in ("==", "!=") or len(words) < len(operands)):
@@ -88,6 +91,8 @@ def compute(sign: str, numbers: Sequence[Any]) -> int:
     Raises PseudocodeError if it is larger than LARGEST, or if the operands are of another kind.
     """
     check_kinds(sign, numbers)
+    if sign not in OPERATORS:
+        raise PseudocodeError(f"{sign} takes an element of a tensor: a number alone has no number of bits")
     result = int(OPERATORS[sign](*numbers))
     if abs(result) > LARGEST:
         raise PseudocodeError(f"{sign} gives a number of more than 128 bits")

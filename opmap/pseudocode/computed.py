@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import PseudocodeError
 from ..tensors import DataType, from_bits
-from .arithmetic import BIT_OPERATORS, COMPARISONS, OPERATORS, quotient
+from .arithmetic import BIT_OPERATORS, COMPARISONS, GIVE_BITS, OPERATORS, quotient
 
 Sizes = tuple[int, ...]
 
@@ -75,15 +75,9 @@ def values_of(
 
     `types` are the data types of the sources. A value that the output's type does not hold has no documented result.
     """
-    patterns = not isinstance(value, Computed) or value.operator in BIT_OPERATORS
+    patterns = not isinstance(value, Computed) or value.operator in GIVE_BITS
     column = _column(value, elements, types, patterns=patterns)
     return list(column) if patterns else [bits_of(output, number) for number in column]
-
-
-def bits_of(data_type: DataType, number: int | None) -> int | None:
-    """Returns the bit pattern of a number of an integer type; None if the type does not hold it."""
-    low, high = data_type.limits
-    return int(number) & (1 << data_type.size * 8) - 1 if number is not None and low <= number <= high else None
 
 
 def _column(node: Expression, elements: Sequence[Elements], types: Sequence[DataType], *, patterns: bool) -> Any:
@@ -95,15 +89,33 @@ def _column(node: Expression, elements: Sequence[Elements], types: Sequence[Data
         return repeat(node)
     is_of_bits = node.operator in BIT_OPERATORS
     columns = [_column(operand, elements, types, patterns=is_of_bits) for operand in node.operands]
-    function = element_operator(node.operator, types[0].size * 8)
-    if node.operator in "/%" or any(None in column for column in columns if not isinstance(column, repeat)):
+    data_type = types[next(leaf.number for leaf in node.leaves if isinstance(leaf, Operand))]
+    return results_of(node.operator, columns, data_type, patterns=patterns)
+
+
+def results_of(sign: str, columns: Sequence[Any], data_type: DataType, *, patterns: bool) -> Sequence[Any]:
+    """Returns what an operator gives for columns of operands: as bit patterns of the operands' data type, or as numbers.
+
+    The result is None for an operand without a documented value, and where there is no result, as of a division by 0.
+    """
+    function = BIT_OPERATORS[sign](data_type.size * 8) if sign in BIT_OPERATORS else OPERATORS[sign]
+    if sign in ("/", "%") or any(None in column for column in columns if not isinstance(column, repeat)):
         function = _partial(function)
-    return list(map(function, *columns))
+    results = list(map(function, *columns))
+    if patterns == (sign in GIVE_BITS):
+        return results
+    return [bits_of(data_type, number) for number in results] if patterns else numbers_of(data_type, results)
 
 
-def element_operator(sign: str, width: int) -> Callable[..., Any]:
-    """Returns the function of an operator on elements of `width` bits."""
-    return BIT_OPERATORS[sign](width) if sign in BIT_OPERATORS else OPERATORS[sign]
+def bits_of(data_type: DataType, number: int | None) -> int | None:
+    """Returns the bit pattern of a number of an integer type; None if the type does not hold it.
+
+    Raises PseudocodeError for a float type: its numbers are compared, and none is computed.
+    """
+    if data_type.kind == "float":
+        raise PseudocodeError(f"a number of the type {data_type.name} cannot be computed: only integers can")
+    low, high = data_type.limits
+    return int(number) & (1 << data_type.size * 8) - 1 if number is not None and low <= number <= high else None
 
 
 def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
@@ -114,7 +126,7 @@ def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
 
 
 def _partial(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function with None for operands that have no documented value, or no result, as a division by 0 has none."""
+    """Returns the function with None for an operand that is None, and where there is no result."""
 
     def partial(*operands: Any) -> Any:
         try:

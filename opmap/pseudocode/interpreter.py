@@ -19,7 +19,7 @@ from math import prod
 from typing import cast
 
 from .access import AccessMap, Address, Move, is_unsaid
-from .compiling import LONGEST, Tensors, compile_address
+from .compiling import LONGEST, Tensors
 from .computed import values_of
 from .tree import ZERO, Copy
 
@@ -79,9 +79,8 @@ def _read(access: AccessMap, move: Move, tensors: Tensors) -> Iterator[Sequence[
         yield from _moved(move.source, move.read_addresses(tensors), tensors)
         return
     types = [access.types[source.tensor] for source in move.sources]
-    columns = [
-        chain.from_iterable(_moved(source, compile_address(source)(tensors), tensors)) for source in move.sources
-    ]
+    read = zip(move.sources, move.all_read_addresses, strict=True)
+    columns = [chain.from_iterable(_moved(source, pieces(tensors), tensors)) for source, pieces in read]
     while (elements := [list(islice(column, LONGEST)) for column in columns])[0]:
         yield values_of(move.value, elements, types, access.types[access.output])
 

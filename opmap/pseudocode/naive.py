@@ -7,7 +7,6 @@ access map and no compiled code. `opmap explain` prints its results, and tests c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, cast
@@ -15,8 +14,8 @@ from typing import Any, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import is_unsaid
-from .arithmetic import BIT_OPERATORS, OPERATORS
-from .computed import bits_of, element_operator, numbers_of
+from .arithmetic import BIT_OPERATORS, GIVE_BITS, OPERATORS
+from .computed import bits_of, numbers_of, results_of
 from .expansion import full_rank
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show, walk
 
@@ -107,9 +106,9 @@ def _written(
             refused = f"{guard}does not hold" if target == at else refused
             continue
         if not isinstance(line.source, Reference):
-            shown, value = _value(line.source, coordinates, sizes, tensors, types)
-            if not _gives_bits(line.source):
-                value = bits_of(types[line.target.tensor], value)
+            patterns = isinstance(line.source, Operation) and line.source.operator in GIVE_BITS
+            shown, value = _value(line.source, coordinates, sizes, tensors, types, patterns)
+            value = value if patterns else bits_of(types[line.target.tensor], value)
             if target == at:
                 writers.append(Origin(f"{guard}{target_text} = {shown}", value=value))
             continue
@@ -131,39 +130,31 @@ def _written(
     return writers[0] if writers else refused if line.target.names_positions else None
 
 
-def _gives_bits(node: Subscript) -> bool:
-    return isinstance(node, Operation) and node.operator in BIT_OPERATORS
-
-
 def _value(
     node: Subscript,
     coordinates: Mapping[str, int],
     sizes: Mapping[str, Position],
     tensors: Tensors,
     types: Mapping[str, DataType],
-    patterns: bool = False,
+    patterns: bool,
 ) -> tuple[Subscript, Any]:
     """Returns an expression with the elements that it is computed from, and its value; None without a documented one.
 
-    With `patterns`, an element is its bit pattern, in place of its number.
+    With `patterns`, the value is a bit pattern; else it is a number.
     """
     match node:
         case Reference(tensor):
             word, place = _resolve(node, coordinates, sizes, tensors)
             bits = None if place is None else tensors[tensor][_address(place, sizes[tensor])]
             value = bits if patterns else numbers_of(types[tensor], [bits])[0]
-            shown = f"0x{value:0{types[tensor].size * 2}X}" if patterns and value is not None else value
-            return Coordinate(f"({word} = {shown})"), value
+            text = f"0x{value:0{types[tensor].size * 2}X}" if patterns and value is not None else value
+            return Coordinate(f"({word} = {text})"), value
         case Operation(operator, operands):
-            parts = [
-                _value(cast(Subscript, o), coordinates, sizes, tensors, types, _gives_bits(node)) for o in operands
-            ]
-            width = next(types[read.tensor].size for read in walk(node) if isinstance(read, Reference)) * 8
-            values = [value for _, value in parts]
-            with suppress(PseudocodeError):  # a division by 0
-                result = None if None in values else element_operator(operator, width)(*values)
-                return Operation(operator, tuple(part for part, _ in parts)), result
-            return Operation(operator, tuple(part for part, _ in parts)), None
+            of_bits = operator in BIT_OPERATORS
+            parts = [_value(cast(Subscript, o), coordinates, sizes, tensors, types, of_bits) for o in operands]
+            data_type = next(types[read.tensor] for read in walk(node) if isinstance(read, Reference))
+            shown = Operation(operator, tuple(part for part, _ in parts))
+            return shown, results_of(operator, [[value] for _, value in parts], data_type, patterns=patterns)[0]
     return _compute(node, coordinates, sizes, tensors)
 
 

@@ -360,7 +360,7 @@ def _both(left: Subscript, right: Subscript) -> Operation:
 def _set(
     target: Reference | Coordinate, operator: str, value: Subscript, condition: tuple[str, int] | None
 ) -> Line | Copy | Definition:
-    """Returns `target = value` as what its form says; `expand` knows which of them define names."""
+    """Returns `target = value` as what its form says; `with_definitions` knows which lines define names."""
     if operator == "=" and (condition or isinstance(target, Reference) or isinstance(value, Reference)):
         return _line(target, value, condition, None)
     if operator == "=" and isinstance(target, Coordinate) and (isinstance(value, Coordinate) or value == Constant(0)):

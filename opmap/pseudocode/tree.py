@@ -202,8 +202,10 @@ class Line:
     def __str__(self) -> str:
         condition = f" // if {self.condition[0]} == {self.condition[1]}" if self.condition else ""
         guard = "" if self.guard is None else f"if ({self.guard}) "
-        bare = isinstance(self.source, Reference) and not self.source.coordinates
-        return f"{guard}{self.target} = {str(self.source).removesuffix('[]') if bare else self.source}{condition}"
+        source = self.source
+        if isinstance(source, Reference) and not source.coordinates:
+            return f"{guard}{self.target} = {source.tensor}{condition}"
+        return f"{guard}{self.target} = {source}{condition}"
 
 
 @dataclass(frozen=True)

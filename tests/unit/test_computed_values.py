@@ -1,5 +1,7 @@
 """Lines that compute a value from elements: the compiled form, the naive form and NumPy give the same bits."""
 
+import dataclasses
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from outside import bit_and
 from opmap import Session, SessionOptions, register_operator, unregister_operator
 from opmap.cases.catalogue import catalogue, example_descriptor
 from opmap.cli import main
-from opmap.errors import PseudocodeError
+from opmap.errors import InputError, PseudocodeError
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.fault import FaultProvider
@@ -80,6 +82,8 @@ ROWS = {  # text -> the data types of the inputs, the output's data type if it i
     ),
     "output[x] = a[x] * 2 + 1": (INTEGERS, None, exact(lambda a: a * 2 + 1)),
     "output[x] = min(a[x], b[x])": (INTEGERS, None, always(np.minimum)),
+    "output[x] = (a[x] & b[x]) < b[x]": (INTEGERS, DataType.UINT8, always(lambda a, b: (a & b) < b)),
+    "output[x] = count(a[x]) + b[x]": (UNSIGNED, None, exact(lambda a, b: a.bit_count() + b)),
 }
 
 
@@ -103,7 +107,8 @@ class TestValues:
         _, output, function = ROWS[text]
         names = [name for name in "ab" if f"{name}[" in text]
         arrays = {name: drawn(data_type, seed) for seed, name in enumerate(names)}
-        on_bits = any(sign in text for sign in ("&", "|", "^", "~", "<<", ">>", "count"))
+        numbers = any(sign in text for sign in ("< b", "+"))
+        on_bits = not numbers and any(sign in text for sign in ("&", "|", "^", "~", "<<", ">>", "count"))
         values = list(arrays.values()) if on_bits else [a.view(dtype(data_type)) for a in arrays.values()]
         with np.errstate(all="ignore"):
             wanted, documented = function(*values)
@@ -144,13 +149,26 @@ class TestValues:
             ("output[x] = 1 + 1", "computed from no element"),
             ("output[x] = a[x] & unknown", "unknown has no value"),
             ("output[x] = a[y] & b[x]", "not a coordinate"),
+            ("output[x] = a[x] + x", "x has no value"),
+            ("output[x] = a[x] + 2 * 3", "computed from no element"),
+            ("output[x] = a[x] & 256", "256 is no bit pattern of UINT8"),
         ],
     )
     def test_refused(self, text, problem):
         """What has no value is refused with its line."""
-        sizes = dict.fromkeys(("a", "b", "output"), (4,))
+        sizes, types = dict.fromkeys(("a", "b", "output"), (4,)), dict.fromkeys(("a", "b", "output"), DataType.UINT8)
         with pytest.raises(PseudocodeError, match=problem):
-            access_map(parse_lines(text), sizes)
+            access_map(parse_lines(text), sizes, types=types)
+
+    @pytest.mark.parametrize("text", ["output[x] = a[x] + a[x]", "output[x] = (a[x] + a[x]) & a[x]"])
+    def test_numbers_of_floats(self, text):
+        """A number of a float type is not computed: no expected value is better than a wrong one."""
+        types, sizes = dict.fromkeys(("a", "output"), DataType.FLOAT32), dict.fromkeys(("a", "output"), (2,))
+        lines, tensors = parse_lines(text), {"a": _array(DataType.FLOAT32, [0x3F800000, 0x40000000])}
+        with pytest.raises(PseudocodeError, match="of the type FLOAT32 cannot be computed"):
+            run(access_map(lines, sizes, types=types), tensors)
+        with pytest.raises(PseudocodeError, match="of the type FLOAT32 cannot be computed"):
+            naive.trace(lines, sizes, (0,), tensors, types=types)
 
     def test_precedence(self):
         """The operators bind as in Python, and a printed line is read as the same line."""
@@ -166,6 +184,19 @@ class TestValues:
 
 def _array(data_type, values):
     return Tensor.from_bytes(data_type, (len(values),), np.asarray(values, f"<u{data_type.size}").tobytes()).bits
+
+
+@contextmanager
+def registered_with(formula, folder):
+    """Has BIT_AND registered with another formula, and gives its spec."""
+    own, spec = dataclasses.replace(bit_and.OPERATOR), Path(bit_and.__file__).with_suffix(".toml")
+    text = spec.read_text(encoding="utf-8").replace("a[x] & b[x]", formula)
+    (folder / "own.toml").write_text(text, encoding="utf-8")
+    register_operator(own, spec=folder / "own.toml")
+    try:
+        yield own.descriptor.spec()
+    finally:
+        unregister_operator("ELEMENT_WISE_BIT_AND")
 
 
 @pytest.fixture
@@ -187,6 +218,46 @@ class TestOperator:
         traced = desc.trace((1, 0), tensors)
         assert "output[1, 0] = (a[1, 0] = 0x2A) & (b[1, 0] = 0x0F)" == traced.text
         assert 10 == traced.value
+
+    @pytest.mark.parametrize(
+        ("formula", "expected"),
+        [  # of {0, 128, 42, 255} and {7, 129, 15, 170}
+            ("a[x] << b[x]", [0, None, None, None]),
+            ("a[x] << 1", [0, 0, 84, 254]),
+            ("a[x] >> 1", [0, 64, 21, 127]),
+            ("~a[x] & b[x]", [7, 1, 5, 0]),
+            ("count(a[x])", [0, 1, 3, 8]),
+            ("count(a[x] ^ b[x]) + 1", [4, 2, 4, 5]),
+        ],
+    )
+    def test_of_a_spec(self, tmp_path, formula, expected):
+        """Each operator works in the pseudocode of a spec: its names are replaced, and its numbers are computed."""
+        with registered_with(formula, tmp_path) as spec:
+            desc, tensors = example_descriptor(spec, "1")
+            tensors.pop("OutputTensor")
+            assert expected == list(desc.interpret(tensors))
+            assert expected == [desc.trace(at, tensors).value for at in ((0, 0), (0, 1), (1, 0), (1, 1))]
+
+    @pytest.mark.parametrize(
+        ("formula", "problem"),
+        [
+            ("a[x] << (1 << 10000000000)", "<< takes an element of a tensor"),
+            ("a[x] << -1", "-1 is no bit pattern of UINT8"),
+            ("a[x] & sum(b[x])", "sum has no value here"),
+        ],
+    )
+    def test_refused_in_a_spec(self, tmp_path, formula, problem):
+        """What has no value is one error, and takes no memory."""
+        with registered_with(formula, tmp_path) as spec, pytest.raises(PseudocodeError, match=problem):
+            desc, tensors = example_descriptor(spec, "1")
+            desc.interpret(tensors)
+
+    def test_unreadable(self, tmp_path):
+        """A formula that cannot be read is an error of the spec file, and nothing is registered."""
+        with pytest.raises(InputError, match="unexpected") as error, registered_with("a[x] ** b[x]", tmp_path):
+            pass
+        assert str(tmp_path / "own.toml") == error.value.file
+        assert "ELEMENT_WISE_BIT_AND" not in OPERATORS
 
     def test_explained(self, operator, capsys):
         """`explain` names the elements and the value."""
