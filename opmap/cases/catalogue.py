@@ -22,7 +22,7 @@ from .choice import PARTS, SMALL_SCOPE, VARIANTS_OF, Choice, choice_of
 from .globs import may_match
 from .in_variants import accepts, split_id
 from .layouts import LAYOUTS, in_layout, layout_of, split_layout
-from .parameters import allows_pattern, cases_with, filled_case, widths
+from .parameters import allows_pattern, cases_with, filled_case, patterns_of, widths
 from .random_cases import index_types
 from .values import DATA_PATTERNS, MODEL_PATTERNS, allows, index_patterns, signed
 from .variants import VARIANTS
@@ -120,9 +120,8 @@ def check_choice(operator: Operator, choice: Choice, every: int = 1) -> None:
         for number in range(0, len(choice.cases), every):
             case = cases.case(number, None)
             case.desc.validate()
-            if words := id_parts(case.id):
-                pattern, data = words["index_pattern"].strip("-"), words["round"].strip("-")
-                own_id = case_id(case.desc, pattern, data, case.variant)
+            if id_parts(case.id):
+                own_id = case_id(case.desc, *patterns_of(case.id), case.variant)
                 if own_id != case.id:
                     raise InputError(f"must be {own_id}, got {shown(case.id)}", path=f"case {number}")
         for part in choice.variants:
@@ -168,10 +167,8 @@ class _Cases:
         desc = self._descs.get(of_desc)
         if desc is None:
             desc = self._descs[of_desc] = self.choice.descriptor(self.operator, of_desc)
-        example = id.partition("/example.")[2]
-        if example:
-            case = Case(id, desc, _inputs(desc, example))
-            case.lighten()
+        if example := id.partition("/example.")[2]:
+            case = dataclasses.replace(_example_case(self.operator, example), desc=desc)
         else:
             case = filled_case(desc, id)
         return case if variant is None else _in_variant(case, variant)
@@ -179,16 +176,12 @@ class _Cases:
 
 def example_cases(operator: Operator) -> Iterator[Case]:
     """Gives the documented examples that have values."""
-    spec = operator.descriptor.spec()
-    for example in spec.examples:
-        if example.runnable:
-            desc, _ = example_descriptor(spec, example.id)
-            yield Case(f"{operator.name.lower()}/example.{example.id}", desc, _inputs(desc, example.id))
+    return (_example_case(operator, e.id) for e in operator.descriptor.spec().examples if e.runnable)
 
 
-def _inputs(desc: OperatorDesc, example: str) -> dict[str, Tensor]:
-    _, tensors = example_descriptor(desc.spec(), example)
-    return {name: tensors[name] for name in desc.inputs}
+def _example_case(operator: Operator, example: str) -> Case:
+    desc, tensors = example_descriptor(operator.descriptor.spec(), example)
+    return Case(f"{operator.name.lower()}/example.{example}", desc, {name: tensors[name] for name in desc.inputs})
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:

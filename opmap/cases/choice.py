@@ -143,7 +143,7 @@ def _member(row: Any) -> Any:
 
 @cache
 def _decoder(kinds: tuple[tuple[bool, bool, bool], ...]) -> msgspec.json.Decoder[Any]:
-    """Returns the decoder of the members of descriptors. `kinds` says of each: it is a tensor, an array, optional."""
+    """Returns the decoder for the members of a descriptor. `kinds` has for each member: is it a tensor, an array, optional?"""
     types: list[Any] = []
     for is_tensor, is_array, optional in kinds:
         one: Any = TensorRow if is_tensor else int

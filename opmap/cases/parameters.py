@@ -150,7 +150,12 @@ def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input")
 
 def filled_case(desc: OperatorDesc, id: str) -> Case:
     """Returns the case of a descriptor with this id, which says how the inputs are filled."""
-    parts = id_parts(id)
-    pattern, data = parts["index_pattern"].strip("-"), parts["round"].strip("-")
+    parts, (pattern, data) = id_parts(id), patterns_of(id)
     values = Filled(desc, id, pattern, data)
     return Case(id, desc, values, None, parts["index_path"], pattern or None, parts["data"].strip("-") or None)
+
+
+def patterns_of(id: str) -> tuple[str, str]:
+    """Returns the index pattern and the data pattern, with its round, of a generated case's id; an empty text for none."""
+    parts = id_parts(id)
+    return parts["index_pattern"].strip("-"), parts["round"].strip("-")

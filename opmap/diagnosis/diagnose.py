@@ -78,8 +78,8 @@ def separated(
 ) -> list[Diagnosis]:
     """Returns the causes with the stability of the `most` largest ones.
 
-    Failures that do not come back, and those that need earlier calls, are one cause each, without a condition: it would
-    follow chance. They are taken out of the other causes first.
+    Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one. Neither has a
+    condition, which would depend on chance. First these cases are removed from the other causes.
     """
     unstable = _not_again(run, fresh)
     parts = [_part(run, cause, unstable, inside) for cause in groups for inside in (False, True)]

@@ -1,4 +1,4 @@
-"""What is known of one cause, and one diagnosis in place of those of which nothing is known."""
+"""What is known about one cause; and the merging of all causes that have neither a relation nor a condition."""
 
 from __future__ import annotations
 

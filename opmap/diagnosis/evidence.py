@@ -190,13 +190,13 @@ class Evidence:
         new.most_elements = usual
 
     def doubt_untested(self, condition: Condition) -> bool:
-        """Doubts the few witnesses on which a comparison of a condition rests. Returns whether one of them was none."""
+        """Doubts the few witnesses on which a comparison of a condition rests. Returns whether one was removed."""
         return any([self.doubt(region) for _, region in self._untested(condition)])
 
     def doubt(self, condition: Condition | Region) -> bool:
-        """Asks each witness against a condition again with other values. Returns whether one of them fails so.
+        """Runs each witness against a condition again with other values. Returns whether one of them then fails.
 
-        Then it passes only because of its values, and is no witness any more. No witness is doubted twice. A case that
+        Such a case passes only because of its values, and is no longer a witness. No witness is run again twice. A case that
         cannot show the cause is no witness either.
         """
         silent = [id for id, pair in self.witnesses.items() if condition.holds(pair[1]) and not self.shows(pair[0])]

@@ -320,7 +320,7 @@ def _moved_along(name: str, rule: Resolve, bits: Bits, arrays: CaseArrays) -> Bi
 
 
 def _array_models(wrong: WrongOutput) -> Iterator[Model]:
-    """Gives the models by which one input of an array is lost, or is read in place of its neighbour."""
+    """Gives models of an array of inputs: one input is missing in the output, or the next one is read in its place."""
     count = len(_array_moves(wrong.arrays))
     names = {0: "the first input", -1: "the last input", **{at: f"input number {at}" for at in range(1, count)}}
     for at, name in names.items() if count > 1 else ():

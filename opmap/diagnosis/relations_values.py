@@ -16,7 +16,7 @@ from .relations_wrong import WrongOutput
 
 
 def value_relations(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the change of values as the judge names it; then the bits that are flipped, lost or set in all wrong elements.
+    """Gives what happened to the values: first the kind that the judge found, then bits that every wrong element has flipped, lost or set.
 
     At least three different right values must show the bits, and all other elements must be as the change leaves them.
     """

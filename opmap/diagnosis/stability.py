@@ -1,4 +1,4 @@
-"""Whether a failure comes back: alone in fresh processes, again and again in one process, and after earlier cases."""
+"""Whether a case fails again: alone in fresh processes, many times in one process, or after earlier cases."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _COMMON = ("operator", "data_type", "index_type", "dimension_count", "index_coun
 class Stability:
     """How reliably a case fails.
 
-    `batched` is a failure that the run itself found not to come back without the other cases of the session; None, that it
-    was not run again. `earlier` are the cases that it needs before, in their order.
+    The kind is `batched` if the case failed only in one session with other cases, as the run itself found. It is None if the
+    case was not run again. `earlier` are the cases that must run before it, in their order.
     """
 
     kind: Literal["always", "sometimes", "periodic", "after", "batched"] | None

@@ -180,7 +180,7 @@ class WorkerProvider(Performer):
         self._reset()
 
     def _reset(self) -> None:
-        """Makes this a provider whose first child has not started."""
+        """Forgets the worker process and all counts. The next step starts a new process."""
         self.calls = 0
         self._child: Child | None = None
         self._spare: Child | None = None
@@ -266,7 +266,7 @@ class WorkerProvider(Performer):
         self.close()
 
     def beside(self, hang_limit: HangLimit | None = None) -> Self:
-        """Returns another provider of the same kind, with a child of its own that has not started yet.
+        """Returns a second provider with the same settings. It starts a worker process of its own with its first step.
 
         `hang_limit` counts its hangs; by default the counter of this provider does.
         """

@@ -22,10 +22,7 @@ MOST_CASES_IN_PAGE = 1_000
 
 @dataclass(frozen=True)
 class DiffView:
-    """What a comparison shows: its verdict, the runs from the oldest to the newest, and its sections.
-
-    `badge` is the verdict in a word or two: if cases are `gone`, nobody knows whether they are worse.
-    """
+    """What a comparison shows: its verdict, the runs from the oldest to the newest, and its sections."""
 
     verdict: str
     worse: bool
@@ -35,6 +32,7 @@ class DiffView:
 
     @property
     def badge(self) -> str:
+        """The verdict in a word or two. If cases are gone, nobody knows whether they are worse."""
         return "worse" if self.worse else "cases are gone" if self.gone else "not worse"
 
     def print(self, console: Console) -> None:
@@ -46,7 +44,7 @@ class DiffView:
         console.print(self.verdict, style=f"bold {colour}", highlight=False)
 
     def markdown(self) -> str:
-        """Returns the comparison as Markdown."""
+        """Returns the verdict, the runs and the sections as a Markdown text."""
         runs = " → ".join(map(code, self.runs))
         parts = [f"# opmap diff: {plain(self.verdict)}\n\n{runs}\n", *(section.markdown() for section in self.sections)]
         return "\n".join(parts)
@@ -55,8 +53,9 @@ class DiffView:
 def diff_view(document: DiffDocument | TableDocument, most: int = MOST_CASES) -> DiffView:
     """Returns what a comparison shows, with at most `most` cases of each kind of change."""
     if isinstance(document, TableDocument):
-        worse = [name for name, is_worse in zip(document.runs, document.worse, strict=True) if is_worse]
-        verdict = f"{len(worse) or 'none'} of {len(document.runs)} runs {'is' if len(worse) < 2 else 'are'} worse than the run before"
+        worse = [name for name, red in zip(document.runs, document.worse, strict=True) if red]
+        are = "is" if len(worse) < 2 else "are"
+        verdict = f"{len(worse) or 'none'} of {len(document.runs)} runs {are} worse than the run before"
         verdict += f", and cases are gone from {sum(map(bool, document.gone))}" if any(document.gone) else ""
         return DiffView(verdict, bool(worse), any(document.gone), document.runs, [_table(document, worse)])
     gone, new = (count_of(document, kind) for kind in ("gone", "new"))

@@ -79,7 +79,7 @@ class OperatorNode:
 
     @property
     def operator(self) -> str:
-        """The type without DirectML's prefix; empty if the file's type does not have it."""
+        """The operator's name without `DML_OPERATOR_`; an empty text if the type in the file has no such prefix."""
         return self.type[len(_OPERATOR) :] if self.type.startswith(_OPERATOR) else ""
 
 

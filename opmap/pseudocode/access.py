@@ -244,7 +244,7 @@ class AccessMap:
 
     @property
     def of_first_sources(self) -> AccessMap:
-        """The access map that moves the element of the first source where this one computes a value."""
+        """The same access map without values: where a value is computed, the element of the first source is moved."""
         statements = (
             s if isinstance(s, Copy) else dataclasses.replace(s, others=(), value=None) for s in self.statements
         )

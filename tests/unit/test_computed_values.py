@@ -200,11 +200,10 @@ def registered_with(formula, folder):
 
 
 @pytest.fixture
-def operator():
-    """BIT_AND, registered without covering arrays."""
-    register_operator(bit_and.OPERATOR, spec=Path(bit_and.__file__).with_suffix(".toml"))
-    yield OPERATORS["ELEMENT_WISE_BIT_AND"]
-    unregister_operator("ELEMENT_WISE_BIT_AND")
+def operator(tmp_path):
+    """BIT_AND, registered without chosen cases."""
+    with registered_with("a[x] & b[x]", tmp_path):
+        yield OPERATORS["ELEMENT_WISE_BIT_AND"]
 
 
 class TestOperator:

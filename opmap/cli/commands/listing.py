@@ -10,7 +10,10 @@ from ...session.selected import selection
 
 
 def run(options: Namespace) -> int:
-    """Prints the ids; of `faults` the planted faults. Raises InputError for bad options or files."""
+    """Prints the ids of the selected cases and probes. With the word `faults` it prints the planted faults.
+
+    Raises InputError for bad options or files.
+    """
     if options.wanted == ["faults"]:
         from ...faults.registry import FAULTS
 
