@@ -16,10 +16,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         handle_signals(_end)
     from .entry import main as run
 
-    return run(arguments)
+    code = run(arguments)
+    if arguments is None:
+        handle_signals(signal.SIG_IGN)  # all is said, and the exit code stays
+    return code
 
 
-def handle_signals(handler: Callable[[int, object], None]) -> None:
+def handle_signals(handler: Callable[[int, object], None] | signal.Handlers) -> None:
     """Gives the signals that end a run as Ctrl-C does to a function."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)

@@ -124,9 +124,12 @@ def _check_record(record: Record, part: Part, seen: Collection[str], path: Path,
         raise ContradictionError(f"must be the only record of {record.case}", path=line, file=str(path))
     for key in ("provider", "device_class"):
         wanted, got = part.selection.get(key), getattr(record, key)
-        if wanted != got and None not in (wanted, got):
+        if wanted != got and record.provider is not None and (key != "provider" or wanted is not None):
             message = f"must be {shown(wanted)}, as in {RUN}, got {shown(got)}"
             raise ContradictionError(message, path=f"{line}: $.{key}", file=str(path))
+    if contradiction := record.contradiction:
+        key, rule = contradiction
+        raise ContradictionError(f"must be {rule}", path=f"{line}: $.{key}", file=str(path))
     if not record.good:
         tensors = {"expected": record.expected, "actual": record.actual}
         for field, output in (record.outputs or {}).items():
@@ -145,6 +148,9 @@ def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str)
         of = f"opmap {part.selection.get('opmap')}, shard {part.selection.get('shard')} and the ids in {RECORDS}"
         message = f"must be the digest of {cut(of)}, got another one"
         raise ContradictionError(message, path=f"{place}.selection.ids", file=file)
+    if part.environment is None and part.selection.get("device_class") is not None:
+        message = f"must hold the facts about {part.selection.get('provider')}, got null"
+        raise ContradictionError(message, path=f"{place}.environment", file=file)
     packages = (part.environment or {}).get("packages")
     version = packages.value.get("opmap") if packages and isinstance(packages.value, dict) else None
     if version not in (None, part.selection.get("opmap")):

@@ -33,13 +33,10 @@ from ..vocabulary import VALUE_KINDS, Fate, JudgedBy, Stage, Verdict
 from .compare import differences, explain, undefined
 from .items import Item, operator_of
 from .outcome import Outcome
-from .record import LoweredRecord, OutputRecord, PlacementRecord, Record, TensorRecord
+from .record import EXCUSED, LoweredRecord, OutputRecord, PlacementRecord, Record, TensorRecord
 
 NO_KERNEL = "NOT_IMPLEMENTED"
 """ONNX Runtime's name of the error that no kernel fits a node."""
-
-EXCUSED = (Fate.FOLDED, Fate.OPTIMIZED_AWAY, Fate.CPU)
-"""What ONNX Runtime itself does to nodes of a model: it needs no proof that the provider ran them."""
 
 MAX_LISTED = 10_000
 """The most elements of an output that a record lists in full."""

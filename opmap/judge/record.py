@@ -14,6 +14,7 @@ from ..engines.protocol import Placement
 from ..engines.provider_facts import ProviderFacts
 from ..engines.providers import OpenProvider
 from ..files import to_json
+from ..operators import OPERATORS
 from ..vocabulary import CONTRACT, PROBE, Fate, JudgedBy, Stage, Verdict
 from .tally import ran
 
@@ -21,6 +22,10 @@ SCHEMA = "opmap-results/1"
 
 GOOD = frozenset(verdict for verdict in Verdict if verdict.good)
 """The verdicts that leave a run green."""
+
+
+EXCUSED = (Fate.FOLDED, Fate.OPTIMIZED_AWAY, Fate.CPU)
+"""What ONNX Runtime itself does to nodes of a model: it needs no proof that the provider ran them."""
 
 
 class TensorRecord(msgspec.Struct, frozen=True):
@@ -46,11 +51,11 @@ class TensorRecord(msgspec.Struct, frozen=True):
 
     def agrees(self, expected: TensorRecord) -> bool:
         """Returns whether this is the expected tensor. An element without a documented value agrees with everything."""
+        if (self.DataType, self.Sizes) != (expected.DataType, expected.Sizes):
+            return False
         if self.Bits is None or expected.Bits is None:
-            return self.Digest == expected.Digest
-        pairs = zip(self.Bits, expected.Bits, strict=False)
-        form = (self.DataType, self.Sizes) == (expected.DataType, expected.Sizes)
-        return form and all(wanted in (None, bits) for bits, wanted in pairs)
+            return self.digest == expected.digest
+        return all(wanted in (None, bits) for bits, wanted in zip(self.Bits, expected.Bits, strict=False))
 
 
 class OutputRecord(msgspec.Struct, frozen=True):
@@ -195,6 +200,36 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         """Whether the verdict alone makes a run red. A case that was not run has not failed."""
         return not self.good and self.verdict != Verdict.NOT_RUN
+
+    @property
+    def contradiction(self) -> tuple[str, str] | None:
+        """The first key that cannot be part of a record with this verdict, and what is wanted there; None if there is none.
+
+        A probe can pass because its model is refused: then it has no placement that proves anything.
+        """
+        is_case, right = not (self.is_probe or self.is_contract), self.verdict.standing == "right"
+        name = (self.case or "").partition("/")[0].upper()
+        if is_case and name in OPERATORS and self.operator not in (None, f"DML_OPERATOR_{name}"):
+            return "operator", f"DML_OPERATOR_{name}, as in the id"
+        if not self.good or self.verdict is Verdict.KNOWN_FAILURE:
+            return None
+        outputs = {f"outputs[{name}].actual": output for name, output in (self.outputs or {}).items()}
+        if self.expected and self.actual:
+            outputs["actual"] = OutputRecord(self.expected, self.actual)
+        for key, output in outputs.items():
+            if right if output.actual is None else not self._allows(output.expected, output.actual):
+                return key, f"the expected output, as the verdict is {self.verdict}"
+        if right and self.stage is Stage.COMPARE:
+            return "stage", f"null, as the verdict is {self.verdict}"
+        if right and is_case and self.placement and not self.placement.shown and self.fate not in EXCUSED:
+            return "placement.proven", f"true, as the verdict is {self.verdict}"
+        return None
+
+    def _allows(self, expected: TensorRecord, actual: TensorRecord) -> bool:
+        """Returns whether an output is the expected one. Where elements have no documented value, a digest says nothing."""
+        same_form = (actual.DataType, actual.Sizes) == (expected.DataType, expected.Sizes)
+        unknown = self.verdict is Verdict.OBSERVED and actual.Bits is None
+        return same_form if unknown else actual.agrees(expected)
 
     @property
     def is_probe(self) -> bool:

@@ -25,11 +25,11 @@ def end_run(session: Session, diagnose: Diagnose | None, unwritten: list[str]) -
     The records are written before the causes are sought, the causes and reports after that. `unwritten` gets a line for
     each thing that cannot be written.
     """
-    with noting(unwritten):
+    with noting(unwritten, session):
         session.complete()
     diagnoses = _diagnosed(session, diagnose) if diagnose else None
     if session.bundle and session.bundle.completed:
-        with noting(unwritten):
+        with noting(unwritten, session):
             session.finish(_document(session, diagnoses))
         _write_reports(session, diagnoses or [], unwritten)
     elif session.bundle:
@@ -47,12 +47,15 @@ def quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
 
 
 @contextmanager
-def noting(unwritten: list[str]) -> Iterator[None]:
-    """Keeps the message of an error of writing, which is printed at the end. The run goes on."""
+def noting(unwritten: list[str], session: Session) -> Iterator[None]:
+    """Keeps the message of an error of writing, or of Ctrl-C, which is printed at the end. The run goes on."""
     try:
         yield
     except InputError as error:
         unwritten.append(str(error))
+    except KeyboardInterrupt:
+        session.results.interrupted = True
+        unwritten.append("interrupted: reports are missing; `opmap report` writes that of a bundle")
 
 
 def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
@@ -94,7 +97,7 @@ def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: 
     if session.provider and diagnoses:
         from ..evidence.failures import write_failures
 
-        with noting(unwritten):
+        with noting(unwritten, session):
             write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
-    with noting(unwritten):
+    with noting(unwritten, session):
         write_report(read_bundle(session.bundle.folder))

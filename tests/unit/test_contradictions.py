@@ -65,6 +65,17 @@ def run_json(change):
     return edit
 
 
+def record(change):
+    """Returns a change of the records, which `change` makes in the first one."""
+
+    def edit(lines: list[bytes]) -> list[bytes]:
+        document = json.loads(lines[0])
+        change(document)
+        return [json.dumps(document).encode() + b"\n", *lines[1:]]
+
+    return lines(edit)
+
+
 def both(*changes):
     """Returns several changes as one."""
     return lambda folder: [change(folder) for change in changes]
@@ -105,7 +116,17 @@ INCOMPLETE = {
     "lines in another order": (lines(lambda lines: lines[::-1]), "$.selection.ids: must be the digest"),
     "a failure more": (FAILED, '$.totals.verdicts: must be {"mismatch":1,"pass":4}, as results.jsonl says, got {"pass":5}'),
     "a failure more, counted": (both(FAILED, totals(verdicts={"pass": 4, "mismatch": 1})), "$.totals.exit_code: must be 1, as results.jsonl says, got 0"),
-    "nothing proven": (replaced(b'"proven":true', b'"proven":false', 99), "$.totals.exit_code: must be 1"),
+    "not proven": (replaced(b'"proven":true', b'"proven":false'), "line 1: $.placement.proven: must be true, as the verdict is pass"),
+    "no placement": (lines(lambda lines: [json.dumps(json.loads(line) | {"placement": None}).encode() + b"\n" for line in lines]), "$.totals.exit_code: must be 1"),
+    "another output": (record(lambda record: record["actual"].update(Digest="0" * 64)), "line 1: $.actual: must be the expected output, as the verdict is pass"),
+    "other sizes": (record(lambda record: next(iter(record["outputs"].values()))["actual"].update(Sizes=[1, 99])), "line 1: $.outputs[OutputTensor].actual: must be the expected output"),
+    "no output": (record(lambda record: record["outputs"]["OutputTensor"].update(actual=None)), "line 1: $.outputs[OutputTensor].actual: must be the expected output"),
+    "an excuse": (both(record(lambda record: [record["actual"].update(DataType="INT8"), record.update(verdict="unsupported")]), totals(verdicts={"pass": 4, "unsupported": 1})), "line 1: $.actual: must be the expected output, as the verdict is unsupported"),
+    "a stage": (record(lambda record: record.update(stage="compare")), "line 1: $.stage: must be null, as the verdict is pass"),
+    "another operator": (record(lambda record: record.update(operator="DML_OPERATOR_SLICE1")), "line 1: $.operator: must be DML_OPERATOR_GATHER, as in the id"),
+    "no device class": (record(lambda record: record.update(device_class=None)), "line 1: $.device_class: must be 'cpu', as in run.json, got None"),
+    "no device class of the run": (selected(device_class=None), "line 1: $.device_class: must be None, as in run.json, got 'cpu'"),
+    "no environment": (run_json(lambda run: run.update(environment=None)), "run.json: $.environment: must hold the facts about CPUExecutionProvider, got null"),
     "red without a reason": (totals(exit_code=1), "$.totals.exit_code: must be 0, as results.jsonl says, got 1"),
     "another exit code": (totals(exit_code=3), "$.totals.exit_code: must be 0"),
     "a problem": (run_json(lambda run: run.update(problems=["a known failure is out of date"])), "$.totals.exit_code: must be 1"),
@@ -208,6 +229,13 @@ class TestRefused:
 
         assert 1 == refused(["merge", "bad", "-o", "new"], bundles, capsys)[0]
         assert 1 == refused(["report", "bad"], bundles, capsys)[0]
+
+    def test_failures_made_passes(self, bundles, capsys):
+        """Failures are no passes, also if the totals say so: the differing outputs are still there."""
+        replaced(b'"verdict":"mismatch"', b'"verdict":"pass"', 99)(bundles / "stopped")
+        totals(verdicts={"pass": 2}, exit_code=0)(bundles / "stopped")
+
+        assert 1 == refused(["report", "stopped"], bundles, capsys)[0]
 
     def test_versions(self, bundles, monkeypatch, capsys):
         """Shards of two versions of opmap are no one run, and a run goes on with the version that began it."""

@@ -28,6 +28,16 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 PROGRAM = "from opmap.cli import main; exit(main())"
 """What the installed command runs."""
 
+SLOW_REPORT = """
+import sys, time
+import opmap.evidence.html_report
+from opmap.cli.start import main
+
+opmap.evidence.html_report.write_report = lambda bundle: time.sleep(60)
+sys.exit(main())
+"""
+"""A program: opmap, whose report takes long."""
+
 BACKEND = """
 import os, subprocess, sys, tempfile, time
 
@@ -226,6 +236,28 @@ class TestSignals:
         assert "\nINTERRUPTED: " in text and "cases left" in text
         assert 130 == json.loads((tmp_path / "r" / "run.json").read_bytes())["totals"]["exit_code"]
         assert 0 == ended(started(tmp_path, *words, "--resume", "r"))[0]
+
+    @posix
+    @pytest.mark.parametrize("pause", [0.0, 0.3])
+    def test_late_ones(self, tmp_path, pause):
+        """Three Ctrl-C while the reports are written: the table is printed, and the exit code is that of Ctrl-C."""
+        (tmp_path / "mine.py").write_text(BACKEND.format(body=""))
+        words = ("validate", "--provider", "mine:Backend", "--filter", "gather/example.*", "--report", "r")
+        process = started(tmp_path, *words, program=SLOW_REPORT)
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "r" / "summary.md").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.3)
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+
+        code, text = ended(process)
+
+        assert (130, False) == (code, "Traceback" in text), text
+        assert "\nINTERRUPTED: " in text and "interrupted: reports are missing" in text
+        assert 0 == ended(started(tmp_path, "report", "r"))[0]
 
     @posix
     @pytest.mark.parametrize("name", ["opmap.cli.entry", "opmap.cli.commands.validate", "opmap.judge.run"])

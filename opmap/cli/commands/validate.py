@@ -60,7 +60,7 @@ def run_and_diagnose(
             session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
-        with noting(unwritten):
+        with noting(unwritten, session):
             _write_known_failures(session, options)
         diagnoses = end_run(session, diagnose, unwritten)
     missing = next((r.message for r in session.results.records if session.provider is None), None)
@@ -68,9 +68,10 @@ def run_and_diagnose(
         show(session, diagnoses, options.json)
     for problem in unwritten:
         print_error(problem)
+    failed = unwritten and not session.results.interrupted
     if not options.json:
-        _print_end(session, perf_counter() - begin, missing, whole=not unwritten)
-    return 2 if unwritten else session.exit_code
+        _print_end(session, perf_counter() - begin, missing, whole=not failed)
+    return 2 if failed else session.exit_code
 
 
 def _print_end(session: Session, seconds: float, missing: str | None, *, whole: bool) -> None:
