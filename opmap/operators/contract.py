@@ -219,11 +219,19 @@ class Operator:
         return map(self.described, self.world(dimensions, size))
 
     def samples(self) -> Iterator[OperatorDesc]:
-        """Gives a few small descriptors of each dimension count; they are always the same."""
+        """Gives a few small descriptors of each dimension count; they are always the same.
+
+        They are of FLOAT32, or of INT32 if the ONNX node takes no floats.
+        """
         low, high = self.dimension_counts
-        for count in range(low, high + 1):
-            drawn = (self.draw(SeededSource(seed), count, SAMPLE_ELEMENTS) for seed in range(SAMPLES))
-            yield from dict.fromkeys(drawn)
+
+        def drawn(data_type: DataType) -> list[OperatorDesc]:
+            seeds = [(count, seed) for count in range(low, high + 1) for seed in range(SAMPLES)]
+            descs = (self.draw(SeededSource(s), count, SAMPLE_ELEMENTS, data_type=data_type) for count, s in seeds)
+            return [*dict.fromkeys(descs)]
+
+        floats = drawn(DataType.FLOAT32)
+        yield from floats if self.lower is None or any(map(self.expressed, floats)) else drawn(DataType.INT32)
 
 
 CAST_ON_CPU = {

@@ -275,6 +275,12 @@ class TestOperator:
             session.judge_all()
         assert {"pass"} == {record.verdict for record in session.results.records}
 
+    def test_samples(self, operator):
+        """A node that takes no floats has samples of integers, which it expresses."""
+        samples = [*operator.samples()]
+        assert {DataType.INT32} == {desc.output.data_type for desc in samples}
+        assert all(map(operator.expressed, samples))
+
     def test_faults_of_addresses(self, operator):
         """A fault in the address of the first input changes the values."""
         changed = set()

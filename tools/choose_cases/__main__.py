@@ -46,6 +46,7 @@ VARIANTS_AFTER: dict[str, Tier] = {"stale state": "smoke", "random": "standard",
 
 def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -> Choice:
     """Returns the choice for an operator. `counts` are how many random cases of the pool `standard` and `full` get, at most."""
+    model = _model(operator) if operator.lower else None
     chosen = rows.choose(operator, draws)
 
     def of(seeds: Iterable[int], part: str = "pairs") -> list[rows.Row]:
@@ -68,11 +69,11 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
         "large": [],
         "chosen of full": [],
     }
+    globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name]  # it may have no choice yet
     for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
         if count:
-            others = (case for case in catalogue(tier, variants=False) if case.desc.operator != operator.name)
+            others = catalogue(tier, globs=globs, variants=False)
             made[part] = under_conditions.choose(operator.name, [*others, *_all(made)], count, pool)
-    model = _model(operator) if operator.lower else None
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
     return msgspec.structs.replace(found, variants=_variants(made, found, operator))
