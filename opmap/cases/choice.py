@@ -179,11 +179,14 @@ def remove_choice(operator: str) -> None:
 
 def read_choice(path: str | os.PathLike[str]) -> Choice:
     """Returns the choice that a JSON file holds. Raises InputError if the file holds none."""
-    text = read_text(path)
-    brackets = text.count("[") + text.count("{")
-    if brackets > MAX_BRACKETS:
-        raise InputError(f"must have at most {MAX_BRACKETS} arrays and objects, got {brackets}", file=str(path))
     try:
+        text = read_text(path)
+        brackets = text.count("[") + text.count("{")
+        if brackets > MAX_BRACKETS:
+            raise InputError(f"must have at most {MAX_BRACKETS} arrays and objects, got {brackets}")
         return msgspec.json.decode(text, type=Choice)
     except msgspec.DecodeError as error:
         raise InputError(str(error), file=str(path)) from None
+    except InputError as error:
+        error.file = str(path)
+        raise

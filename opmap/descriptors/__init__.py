@@ -5,8 +5,8 @@ from .members import environment, implied, written_out
 from .operator_desc import (
     FEATURE_LEVELS,
     OperatorDesc,
-    corrected_spec,
     descriptor_class,
+    forget_class,
     results_of,
 )
 from .tensor_desc import Layout, TensorDesc, Violation, broadcast, broadcast_sizes, pad
@@ -21,8 +21,8 @@ __all__ = [
     "broadcast_sizes",
     "complete",
     "complete_sizes",
-    "corrected_spec",
     "descriptor_class",
+    "forget_class",
     "environment",
     "implied",
     "pad",

@@ -83,7 +83,7 @@ class OperatorDesc:
     @cache
     def spec(cls) -> Spec:
         """Returns the corrected spec of this operator."""
-        return corrected_spec(cls.operator)
+        return load_spec(cls.operator).corrected
 
     @classmethod
     def short_names(cls) -> dict[str, str]:
@@ -483,23 +483,31 @@ class OperatorDesc:
         return trace(self.output_statements, sizes, at, elements, types=access.types, ignores_outside=ignores)
 
 
-def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:
-    """Returns a new class of the descriptors of an operator, made of its spec's fields. Raises KeyError without a spec.
+_Expand = Callable[[Any], Expansion]
+
+_CLASSES: dict[tuple[str, _Expand], type[OperatorDesc]] = {}
+
+
+def descriptor_class(operator: str, expansion: _Expand) -> type[OperatorDesc]:
+    """Returns the class of the descriptors of an operator, made of its spec's fields. Raises KeyError without a spec.
 
     `expansion` is the class's method of this name.
     """
-    spec = load_spec(operator)
-    members = [(name, Any) for name in spec.attributes.values()]
-    namespace = {"operator": operator, "expansion": expansion, "__doc__": f"{spec.struct}."}
-    return dataclasses.make_dataclass(
-        spec.struct, members, bases=(OperatorDesc,), namespace=namespace, eq=False, frozen=True, kw_only=True
-    )
+    known = _CLASSES.get((operator, expansion))
+    if known is None:
+        spec = load_spec(operator)
+        members = [(name, Any) for name in spec.attributes.values()]
+        namespace = {"operator": operator, "expansion": expansion, "__doc__": f"{spec.struct}."}
+        known = _CLASSES[operator, expansion] = dataclasses.make_dataclass(
+            spec.struct, members, bases=(OperatorDesc,), namespace=namespace, eq=False, frozen=True, kw_only=True
+        )
+    return known
 
 
-@cache
-def corrected_spec(operator: str) -> Spec:
-    """Returns the corrected spec of an operator. Raises KeyError if there is none."""
-    return load_spec(operator).corrected
+def forget_class(operator: str) -> None:
+    """Forgets the class of an operator that is removed: the operator may get another spec."""
+    for key in [key for key in _CLASSES if key[0] == operator]:
+        del _CLASSES[key]
 
 
 @lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -140,7 +140,7 @@ class Operator:
     emit: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
-    @cached_property
+    @property
     def descriptor(self) -> type[OperatorDesc]:
         """The class of the operator's descriptors, made of the spec's fields."""
         return descriptor_class(self.name, self.expansion)
@@ -169,11 +169,6 @@ class Operator:
         """The lowest and the highest dimension count of the operator's tensors at the highest feature level."""
         return next(iter(self.descriptor.spec().support[0].tensors.values())).dimension_counts
 
-    @cached_property
-    def _rules(self) -> Callable[..., drawing.Rules]:
-        """Gives the rules for descriptors with so many tensors in each of the spec's `varying` fields."""
-        spec = self.descriptor.spec()
-        return cache(lambda *counts: drawing.Rules(spec.with_counts(dict(zip(spec.varying, counts, strict=True)))))
 
     def draw(
         self,
@@ -193,7 +188,7 @@ class Operator:
         """
         counts, (low, high) = drawing.draw_counts(self.descriptor.spec(), source, max_elements), self.dimension_counts
         count = min(max(dimension_count, low), high)
-        outline = drawing.draw(self._rules(*counts), source, count, max_elements, sizes)
+        outline = drawing.draw(_rules(self.descriptor, tuple(counts)), source, count, max_elements, sizes)
         return self.described(outline, data_type)
 
     def described(self, outline: Outline, data_type: DataType = DataType.FLOAT32) -> OperatorDesc:
@@ -207,12 +202,13 @@ class Operator:
     def world(self, dimensions: int, size: int) -> Iterator[Outline]:
         """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
 
-        An array has up to `size` tensors. An optional tensor is left out first, then given.
+        No descriptor has more dimensions than the operator. An array has up to `size` tensors. An optional tensor is left out
+        first, then given.
         """
-        spec = self.descriptor.spec()
+        spec, (least, most) = self.descriptor.spec(), self.dimension_counts
         arrays, optional = [range(1, size + 1)] * len(spec.arrays), [range(2)] * len(spec.optional)
         for counts in product(*arrays, *optional):
-            yield from small_scope.world(self._rules(*counts), self.dimension_counts[0], dimensions, size)
+            yield from small_scope.world(_rules(self.descriptor, tuple(counts)), least, min(dimensions, most), size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""
@@ -232,6 +228,13 @@ class Operator:
 
         floats = drawn(DataType.FLOAT32)
         yield from floats if self.lower is None or any(map(self.expressed, floats)) else drawn(DataType.INT32)
+
+
+@cache
+def _rules(descriptor: type[OperatorDesc], counts: tuple[int, ...]) -> drawing.Rules:
+    """Returns the rules for descriptors with so many tensors in each of the spec's `varying` fields."""
+    spec = descriptor.spec()
+    return drawing.Rules(spec.with_counts(dict(zip(spec.varying, counts, strict=True))))
 
 
 CAST_ON_CPU = {

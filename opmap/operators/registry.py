@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..descriptors import OperatorDesc, TensorDesc, corrected_spec
+from ..descriptors import OperatorDesc, TensorDesc, forget_class
 from ..spec import Spec, add_spec, remove_spec
 from .contract import Operator
 
@@ -49,7 +49,7 @@ def remove_operator(name: str) -> None:
     """Removes an operator and its spec. Raises KeyError if no operator has this name."""
     del OPERATORS[name]
     remove_spec(name)
-    corrected_spec.cache_clear()
+    forget_class(name)
 
 
 def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, Any]) -> OperatorDesc:

@@ -267,12 +267,15 @@ def _folded(operator: str, operands: tuple[Subscript, ...]) -> Subscript:
 def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
     """Returns an expanded line in which each reference has one coordinate per dimension of its tensor.
 
-    A leading dimension that the line leaves out gets the coordinate 0. `sizes` are by the pseudocode's names.
+    A leading dimension that the line leaves out gets the coordinate 0. `sizes` are by the pseudocode's names. Raises
+    PseudocodeError for a tensor without sizes.
     """
 
     def full(node: Subscript) -> Subscript:
         if not isinstance(node, Reference) or node.tensor == ZERO:
             return node
+        if node.tensor not in sizes:
+            raise PseudocodeError(f"{line}: {node.tensor} is not a tensor of the operator")
         zeros = (Constant(0),) * (len(sizes[node.tensor]) - len(node.coordinates))
         return Reference(node.tensor, (*zeros, *node.coordinates))
 

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PseudocodeError
@@ -119,7 +120,7 @@ def _parser() -> Lark:
 def _parse(start: str, text: str) -> object:
     from lark.exceptions import UnexpectedInput, VisitError
 
-    _check_nesting(text)
+    _check_nesting(start, text)
     try:
         return _build()(visit_tokens=False).transform(_parser().parse(text, start=start))
     except UnexpectedInput as error:
@@ -140,11 +141,23 @@ LIMITS = {"INT32_MIN": -(2**31), "INT32_MAX": 2**31 - 1}
 """The limits of a data type that an example may name -> their numbers."""
 
 DEEPEST = 64
-"""The deepest nesting of brackets. No page comes near it; a deeper text could exhaust the stack."""
+"""The deepest nesting of brackets, and the most operators of a line. No page comes near it; more could exhaust the stack."""
+
+_OPERATOR = re.compile(r"[-+*/%&|^~<>]+|\b(?:and|or|xor|not|else)\b")
+_END_OF_LINE = re.compile(r"\n(?!\s*else\b)")
 
 
-def _check_nesting(text: str) -> None:
-    """Raises PseudocodeError if brackets are nested more than DEEPEST deep."""
+def _check_nesting(start: str, text: str) -> None:
+    """Raises PseudocodeError if brackets are nested more than DEEPEST deep, or if a line has more operators.
+
+    An operator is an operand of the one behind it, so a long line is a deep tree. The values of an example have none.
+    """
+    if start != "example":
+        end = 0
+        for line in _END_OF_LINE.split(text):
+            if operator := next(islice(_OPERATOR.finditer(line), DEEPEST, None), None):
+                raise PseudocodeError(f"more than {DEEPEST} operators in a line", text, end + operator.start())
+            end += len(line) + 1
     depth = 0
     for bracket in re.finditer(r"[\[({]|[\])}]", text):
         depth += 1 if bracket[0] in "[({" else -1

@@ -258,6 +258,35 @@ class TestOperator:
         assert str(tmp_path / "own.toml") == error.value.file
         assert "ELEMENT_WISE_BIT_AND" not in OPERATORS
 
+    @pytest.mark.parametrize("sign", ["+", "-", "*", "&", "and"])
+    def test_a_long_chain(self, tmp_path, sign):
+        """A formula of hundreds of operators is one error of the spec file."""
+        chain = f" {sign} ".join(["a[x]"] * 300)
+        with (
+            pytest.raises(InputError, match="more than 64 operators in a line") as error,
+            registered_with(chain, tmp_path),
+        ):
+            pass
+        assert str(tmp_path / "own.toml") == error.value.file
+
+    def test_an_unknown_name(self, tmp_path, capsys):
+        """`explain` says in one line that a formula names no tensor."""
+        with registered_with("a[x] & other[x]", tmp_path):
+            assert 2 == main(["explain", "element_wise_bit_and/example.1"])
+        assert "other is not a tensor of the operator" in capsys.readouterr().err
+
+    def test_registered_again(self, tmp_path):
+        """An operator that is registered again has the new spec."""
+        own, spec = dataclasses.replace(bit_and.OPERATOR), Path(bit_and.__file__).with_suffix(".toml")
+        for formula in ("a[x] & b[x]", "a[x] | b[x]"):
+            text = spec.read_text(encoding="utf-8").replace("a[x] & b[x]", formula)
+            (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+            register_operator(own, spec=tmp_path / "own.toml")
+            assert formula in own.descriptor.spec().pseudocode.text
+            cases = catalogue("smoke", globs=["element_wise_bit_and/*"])
+            assert all(formula in case.desc.spec().pseudocode.text for case in cases)
+            unregister_operator("ELEMENT_WISE_BIT_AND")
+
     def test_explained(self, operator, capsys):
         """`explain` names the elements and the value."""
         assert 0 == main(["explain", "element_wise_bit_and/example.1", "--at", "1,0"])

@@ -5,6 +5,7 @@ SPREAD is SCATTER under another name: it copies a tensor and then writes element
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -18,7 +19,7 @@ from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
 from opmap.cases.case import Case
-from opmap.cases.catalogue import cases_of, catalogue, example_descriptor
+from opmap.cases.catalogue import cases_of, catalogue, example_descriptor, small_scope
 from opmap.cases.choice import choice_of
 from opmap.cases.coverage.covered import measure
 from opmap.cases.parameters import classify, parameters
@@ -151,6 +152,13 @@ class TestRegistration:
             register_operator(grid.OPERATOR, **{kind: FOLDER / name for kind, name in files.items()})
         assert "GRID" not in OPERATORS
 
+    @pytest.mark.parametrize(("choice", "problem"), [("missing.json", "no such file"), (".", "must be a file, got a folder")])
+    def test_no_file_of_chosen_cases(self, choice, problem, without_grid, tmp_path):
+        """The error names what stands in place of the file."""
+        with pytest.raises(InputError, match=problem) as error:
+            register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml", choice=tmp_path / choice)
+        assert str(tmp_path / choice) == error.value.file
+
     def test_chosen_cases_of_another(self, without_grid):
         """The chosen cases must be those of the operator: nothing is registered."""
         with pytest.raises(InputError, match=r"spread\.json: must fit the operator"):
@@ -217,6 +225,12 @@ class TestCatalogue:
     def test_the_tool_chooses_these_cases(self):
         """`tools/choose_cases` chooses what the file holds, from as many rows as it was chosen from."""
         assert choice_of("SPREAD") == choose(OPERATORS["SPREAD"], 4000, 0, (0, 0))
+
+    def test_small_scope(self):
+        """No descriptor has more dimensions than the operator, and each has an output."""
+        scope = list(itertools.islice(small_scope(OPERATORS["SPREAD"]), 0, None, 50))
+        assert {1, 2, 3} == {case.desc.output.dimension_count for case in scope}
+        assert all(case.expected is not None for case in scope)
 
     def test_random_descriptors(self):
         """Random descriptors are valid and include both operators."""
