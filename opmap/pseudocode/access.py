@@ -21,8 +21,8 @@ from typing import NamedTuple, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .arithmetic import BIT_OPERATORS
-from .compiling import Pieces, compile_address
-from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, reads_in
+from .compiling import Pieces, compile_address, compile_elements
+from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, interval, linear, reads_in
 from .expansion import whole
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
 
@@ -129,6 +129,21 @@ class Address:
             (i, size, 0) for i, size in enumerate(self.loops)
         ]
 
+    @cached_property
+    def visits_once(self) -> bool:
+        """Whether the loops visit no element twice and none outside, whatever the indices are."""
+        steps = []
+        for term in self.terms:
+            if term.read or (term.computed and not _is_inside(term, self.loops)):
+                return False
+            affine = linear(term.computed) if term.computed else (term.constant, dict.fromkeys(term.loops, 1))
+            if affine is None:
+                return False
+            steps.append({loop for loop, step in affine[1].items() if step and self.loops[loop] > 1})
+        visited = [loop for own in steps for loop in own]
+        long = [loop for loop, size in enumerate(self.loops) if size > 1]
+        return sorted(visited) == long and max(map(len, steps), default=0) <= 1
+
     @property
     def shared_loops(self) -> set[int]:
         """The batch loops: each chooses both the index that is read and the position in another dimension.
@@ -163,6 +178,12 @@ class Address:
         return self.change(lambda i, term: term._replace(stride=int(strides[i])))
 
 
+def _is_inside(term: Term, loops: Sizes) -> bool:
+    """Returns whether a computed position is inside of its dimension, whatever it reads."""
+    bounds = None if term.computed is None else interval(term.computed, loops)
+    return bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
+
+
 @dataclass(frozen=True)
 class Move:
     """A statement that moves one element for each position of its loops, from `source` to `target`.
@@ -194,15 +215,25 @@ class Move:
             return self.source
         return self.target
 
+    @property
+    def guards_in_order(self) -> bool:
+        """Whether the loops go through every element of the target once, in row-major order; a guard may leave some out."""
+        return self.value is None and self.target.in_order
+
+    @cached_property
+    def elements(self) -> tuple[Pieces, ...]:
+        """The elements that are read of each source, compiled."""
+        return tuple(map(compile_elements, self.sources))
+
+    @cached_property
+    def guarded_elements(self) -> Pieces:
+        """The elements of the target after the move, if it `guards_in_order`; compiled."""
+        return compile_elements(self.source, self.guard)
+
     @cached_property
     def read_addresses(self) -> Pieces:
         """The addresses that are read of the first source, compiled."""
         return compile_address(self.source)
-
-    @cached_property
-    def all_read_addresses(self) -> tuple[Pieces, ...]:
-        """The addresses that are read of each source, compiled."""
-        return (self.read_addresses, *map(compile_address, self.others))
 
     @cached_property
     def written_addresses(self) -> Pieces:

@@ -1,6 +1,6 @@
 """Runs an access map. `naive` gives the same results slowly, one element at a time.
 
-Each move is compiled once per descriptor, into functions that give the addresses for all loop positions: in pieces, so that
+Each move is compiled once per descriptor, into a function that gives the elements for all loop positions: in pieces, so that
 a large output needs little memory beside its own elements. An element that is moved is a bit pattern and never interpreted.
 
 `gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
@@ -13,12 +13,13 @@ write is ignored.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import chain, compress, islice
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, compress, cycle, islice
 from math import prod
-from typing import cast
+from typing import Any, cast
 
-from .access import AccessMap, Address, Move, is_unsaid
+from .access import AccessMap, Move, is_unsaid
 from .compiling import LONGEST, Tensors
 from .computed import values_of
 from .tree import ZERO, Copy
@@ -37,10 +38,11 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
         elif statement.in_order and not access.ignores_outside:
-            output = _joined(_read(access, statement, tensors), _prototype(access, statement, tensors))
+            output = _joined(
+                lambda move=statement: _read(access, move, tensors), _prototype(access, statement, tensors)
+            )
         else:
-            before = [None] * count if output is None else output
-            output = _write(access, statement, tensors, before)
+            output = _after(access, statement, tensors, [None] * count if output is None else output)
     return [None] * count if output is None else output
 
 
@@ -75,35 +77,27 @@ def _prototype(access: AccessMap, move: Move, tensors: Tensors) -> Sequence[int]
 
 def _read(access: AccessMap, move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
     """Gives what a move writes in pieces: the elements that it reads, or the values that it computes from them."""
+    sources = zip(move.sources, move.elements, strict=True)
+    columns = [pieces(tensors, tensors[source.tensor], ()) for source, pieces in sources]
     if move.value is None:
-        yield from _moved(move.source, move.read_addresses(tensors), tensors)
-        return
-    types = [access.types[source.tensor] for source in move.sources]
-    read = zip(move.sources, move.all_read_addresses, strict=True)
-    columns = [chain.from_iterable(_moved(source, pieces(tensors), tensors)) for source, pieces in read]
-    while (elements := [list(islice(column, LONGEST)) for column in columns])[0]:
-        yield values_of(move.value, elements, types, access.types[access.output])
+        return columns[0]
+    types, output = [access.types[source.tensor] for source in move.sources], access.types[access.output]
+    elements = [chain.from_iterable(column) for column in columns]
+    together = iter(lambda: [list(islice(column, LONGEST)) for column in elements], [[] for _ in elements])
+    return (values_of(move.value, column, types, output) for column in together)
 
 
-def _moved(source: Address, pieces: Iterator[Sequence[int]], tensors: Tensors) -> Iterator[Sequence[int | None]]:
-    """Gives the elements at addresses in pieces: contiguous ones as a slice, others as a list, None if undefined."""
-    values = tensors[source.tensor]
-    for piece in pieces:
-        if isinstance(piece, range) and piece[0] >= 0:
-            yield values[piece.start : piece.stop if piece.stop >= 0 else None : piece.step]
-        else:
-            yield [values[a] if a >= 0 else None for a in piece]
-
-
-def _joined(pieces: Iterator[Sequence[int | None]], before: Sequence[int]) -> Sequence[int | None]:
-    """Returns the elements of all pieces: an array as `before` if each of them is documented, else a list."""
-    elements = before[:0] if isinstance(before, array) else None
-    output: list[int | None] = []
-    for piece in pieces:
-        if elements is not None and isinstance(piece, list) and None in piece:
-            output, elements = elements.tolist(), None
-        (output if elements is None else elements).extend(piece)
-    return output if elements is None else elements
+def _joined(pieces: Callable[[], Iterator[Sequence[int | None]]], like: Sequence[Any]) -> Sequence[int | None]:
+    """Returns the elements of all pieces: an array as `like` if each of them is documented, else a list."""
+    if isinstance(like, array):
+        elements = like[:0]
+        try:
+            for piece in pieces():
+                elements.extend(cast("Sequence[int]", piece))
+            return elements
+        except TypeError:  # an array takes no None
+            pass
+    return [*chain.from_iterable(pieces())]
 
 
 def _zero(elements: Iterator[Sequence[int]]) -> Sequence[int]:
@@ -121,34 +115,47 @@ def _undocumented(move: Move, tensors: Tensors) -> Iterator[int]:
         unsaid = [is_unsaid(index, term.size) for index in indices]
         if any(unsaid):
             first = [0 if one else term.size + 1 for one in unsaid]
-            for place in chain.from_iterable(move.written_addresses({**tensors, term.read.tensor: first})):
+            for place in chain.from_iterable(move.written_addresses({**tensors, term.read.tensor: first}, (), ())):
                 if place >= 0:
                     yield from range(place, place + term.size * term.stride, term.stride)
 
 
-def _write(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
+def _after(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
     """Returns the output after a move whose target addresses are not simply in row-major order, or that has a guard."""
-    ignores_outside, like = access.ignores_outside, _prototype(access, move, tensors)
-    values = [*chain.from_iterable(_read(access, move, tensors))] if move.value else tensors[move.source.tensor]
-    output: list[int | None] = list(before)
-    written = bytearray(len(output))
-    places: Iterator[int] = chain.from_iterable(move.written_addresses(tensors))
-    addresses = iter(range(len(values))) if move.value else chain.from_iterable(move.read_addresses(tensors))
+    like = before if isinstance(before, array) else _prototype(access, move, tensors)
+    if move.guards_in_order and not access.ignores_outside:
+        values = tensors[move.source.tensor]
+        return _joined(lambda: move.guarded_elements(tensors, values, before), like)
+    output = before if isinstance(before, list) else list(before)
+    if not _write(access, move, tensors, output):
+        return [None] * len(output)
+    return array(like.typecode, cast("list[int]", output)) if isinstance(like, array) and None not in output else output
+
+
+def _write(access: AccessMap, move: Move, tensors: Tensors, output: list[int | None]) -> bool:
+    """Writes the elements of a move into the output. Returns False if nothing of the output is documented then."""
+    places: Iterable[int] = chain.from_iterable(move.written_addresses(tensors, (), ()))
+    elements: Iterable[int | None] = chain.from_iterable(_read(access, move, tensors))
     if move.guard is not None:
-        holds = list(chain.from_iterable(move.guard_values(tensors)))
-        places, addresses = compress(places, holds), compress(addresses, holds)
-    for place, address in zip(places, addresses, strict=True):
-        if place < 0 or (address < 0 and ignores_outside):
-            if ignores_outside:
-                continue
-            return [None] * len(output)
-        output[place] = values[address] if address >= 0 and not written[place] else None
-        written[place] = 1
-    for place in _undocumented(move, tensors) if ignores_outside else ():
+        holds = list(chain.from_iterable(move.guard_values(tensors, (), ())))
+        places, elements = compress(places, holds), compress(elements, holds)
+    if access.ignores_outside:
+        places, inside = [*places], [True]
+        if move.value is None:
+            addresses = chain.from_iterable(move.read_addresses(tensors, (), ()))
+            inside = [address >= 0 for address in (addresses if move.guard is None else compress(addresses, holds))]
+        inside = [place >= 0 and kept for place, kept in zip(places, cycle(inside), strict=False)]
+        places, elements = [*compress(places, inside)], compress(elements, inside)
+    elif not move.target.visits_once:
+        places = [*places]
+        if places and min(places) < 0:
+            return False
+    for place, element in zip(places, elements, strict=True):
+        output[place] = element
+    if isinstance(places, list) and len({*places}) < len(places):  # two writes to one element
+        for place, count in Counter(places).items():
+            if count > 1:
+                output[place] = None
+    for place in _undocumented(move, tensors) if access.ignores_outside else ():
         output[place] = None
-    if None in output:
-        return output
-    like = before if isinstance(before, array) else like
-    if not isinstance(like, array):
-        return output
-    return array(like.typecode, cast("list[int]", output))
+    return True

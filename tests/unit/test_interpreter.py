@@ -131,15 +131,15 @@ class TestInterpreter:
         ("text", "sizes", "pieces"),
         [
             ("output[a, b, c] = input[a, b, c]", "output 2x3x4, input 2x3x4", [range(24)]),
-            ("output[a, b] = input[b, a]", "output 2x3, input 3x2", [range(0, 6, 2), range(1, 7, 2)]),
+            ("output[a, b] = input[b, a]", "output 2x3, input 3x2", [[0, 2, 4, 1, 3, 5]]),
             ("output[a, b, c] = input[t[a], b, c]", "output 2x3x4, input 9x3x4, t 2", [range(12, 24), range(96, 108)]),
-            ("output[a, b] = input[t[a, b], b]", "output 2x2, input 9x2, t 2x2", [[2, 17], [0, 3]]),
+            ("output[a, b] = input[t[a, b], b]", "output 2x2, input 9x2, t 2x2", [[2, 17, 0, 3]]),
             ("output[a, b] = input[t[a, b]]", "output 2x2, input 9, t 2x2", [[1, 8, 0, 1]]),
         ],
     )
     def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
-        """Loops whose addresses are contiguous are merged into one piece."""
-        assert pieces == list(compiled(text, sized(sizes)).statements[-1].read_addresses({"t": [1, 8, 0, 1]}))
+        """Loops whose addresses are contiguous are merged into one piece, and short ones are one list."""
+        assert pieces == list(compiled(text, sized(sizes)).statements[-1].read_addresses({"t": [1, 8, 0, 1]}, (), ()))
 
     @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
     @pytest.mark.parametrize(
@@ -189,6 +189,44 @@ class TestInterpreter:
             assert (None in expected) == outside
             assert expected == list(run(program, {"input": values, **tensors}))
             assert expected == list(run(program, {"input": list(values), **tensors}))
+
+    @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
+    @pytest.mark.parametrize(
+        ("text", "sizes"),
+        [
+            # a position that depends on one loop, on two, and on none; inside of its dimension, and not
+            ("output[a, b] = input[b * 3 % 5, a]", "output 3x9, input 5x3"),
+            ("output[a, b] = input[b * 3 % 5, a]", "output 3x9, input 4x3"),
+            ("output[a, b] = input[a, min(b + a, 4)]", "output 3x9, input 3x5"),
+            ("output[a, b] = input[a, b - a]", "output 3x9, input 3x9"),
+            ("output[a, b, c] = input[(a + 1) % 3, b, c * c]", "output 3x2x4, input 3x2x9"),
+            ("output[a, b, c] = input[(a + 1) % 3, b, c * c]", "output 3x2x20, input 2x2x400"),
+            ("output[a, b] = input[a * a, b]", "output 3x9, input 4x9"),
+            ("output[a] = input[1 % 2, a]", "output 1, input 2x1"),
+            # backwards, and one element repeated
+            ("output[a, b] = input[a, 8 - b]", "output 3x9, input 3x9"),
+            ("output[a, b, c] = input[2 - a, 0, 19 - c]", "output 3x2x20, input 3x1x20"),
+            ("output[a, b] = input[a, 2]", "output 3x30, input 3x4"),
+            # with a guard, after a copy and alone
+            ("output = other\nif (a < b) output[a, b] = input[b, a]", "output 3x9, input 9x3, other 3x9"),
+            ("if (b < a + 4) output[a, b] = input[b * b % 5, a]", "output 3x9, input 4x3"),
+            ("if (a < 1) output[a] = input[a]", "output 1, input 1"),
+            ("if (b < 4 and a != 1) output[a, b] = input[a * a, b]", "output 3x9, input 4x9"),
+            # other elements than in their order
+            ("output[a + 1, b] = input[a, b]", "output 5x9, input 3x9"),
+            ("output = other\noutput[8 - b, a * 2] = input[a, b]", "output 9x5, input 3x9, other 9x5"),
+            ("output[a * b] = input[a, b]", "output 20, input 3x9"),
+            ("if (b < 4) output[a + b] = input[a, b]", "output 20, input 3x9"),
+        ],
+    )
+    def test_every_way_to_compute(self, monkeypatch, text, sizes, longest):
+        """The compiled form gives the elements of the naive evaluator for computed positions and guards."""
+        monkeypatch.setattr(compiling, "LONGEST", longest)
+        sizes, lines = sized(sizes), parse_lines(text)
+        values = {name: array("I", range(7, 7 + math.prod(own))) for name, own in sizes.items()}
+        origins = naive.evaluate(lines, sizes, values)
+        expected = [None if origin is None else values[origin[0]][origin[1]] for origin in origins]
+        assert expected == list(run(compiled(text, sizes), values))
 
     def test_descriptors_share_texts(self):
         """The texts of compiled functions hold no sizes: another descriptor of the same kind compiles no new text."""
@@ -243,7 +281,7 @@ class TestInterpreter:
         """An output of several pieces is compared to its end, whatever the loops are."""
         desc, tensors = interpreting.described(written, 200_000)
         inputs, output = desc.pseudocode_tensors(tensors), desc.interpret(tensors)
-        pieces = [len(piece) for piece in desc.access.statements[-1].read_addresses(inputs)]
+        pieces = [len(piece) for piece in desc.access.statements[-1].read_addresses(inputs, (), ())]
         assert len(output) == sum(pieces)
         assert max(pieces) < 150_000
         assert gives(desc.access, inputs, memoryview(output))
@@ -297,7 +335,7 @@ class TestInterpreter:
         assert peak(lambda given: run(program, given)) < 1.25 * count + few
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
-        assert peak(lambda given: sum(len(piece) for piece in move.read_addresses(given))) < 100 * compiling.LONGEST
+        assert peak(lambda given: sum(len(piece) for piece in move.read_addresses(given, (), ()))) < 100 * compiling.LONGEST
 
 
 class TestUnsaid:
