@@ -25,9 +25,6 @@ UNDEFINED = -(1 << 62)
 LONGEST = 1 << 14
 """The largest number of elements in a piece that is a list. A piece that is a slice may be longer."""
 
-SLICED = 12
-"""The fewest contiguous elements that are taken as a slice. Fewer are faster one by one, in one list with others."""
-
 Tensors = Mapping[str, Sequence[int]]
 """Flat elements by the pseudocode's tensor names: numbers for index tensors, bit patterns for all others."""
 
@@ -254,11 +251,14 @@ class _Writer:
         return lines + [indent + line for line in self._innermost(clauses, base, missing)]
 
     def _first_together(self) -> int:
-        """Returns the first of the loops that are one comprehension: as many of the inner ones as fit into a piece."""
-        last = max(len(self.loops) - 1, 0)
-        if last and self._is_slice and self.loops[-1][1] >= SLICED:
-            return last
-        first, count = last, self.loops[-1][1] if self.loops else 1
+        """Returns the first of the loops that are one comprehension: as many of the inner ones as fit into a piece.
+
+        Elements at one distance are a slice: it is faster than any comprehension.
+        """
+        first = max(len(self.loops) - 1, 0)
+        if not first or self._is_slice:
+            return first
+        count = self.loops[first][1]
         while first and count * self.loops[first - 1][1] <= LONGEST:
             first -= 1
             count *= self.loops[first][1]
