@@ -78,8 +78,10 @@ def written(values: npt.ArrayLike, rows: Numbers, bounds: tuple[int, ...], patte
 
 def _make_differ(addresses: Numbers, total: int) -> None:
     """Puts addresses that are not there in place of those that are there again; `total` is the number of elements."""
-    _, first = np.unique(addresses, return_index=True)
-    repeated = np.ones(len(addresses), np.bool_)
-    repeated[first] = False
-    free = np.setdiff1d(np.arange(min(total, 2 * len(addresses)), dtype=np.int64), addresses)
-    addresses[repeated] = free[: int(repeated.sum())]
+    before = addresses.tolist()
+    there, seen = {*before}, set[int]()
+    free = (address for address in range(min(total, 2 * len(before))) if address not in there)
+    for i, address in enumerate(before):
+        if address in seen:
+            addresses[i] = next(free)
+        seen.add(address)

@@ -6,6 +6,7 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
+import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from ..pseudocode import (
     assigned,
     check,
     expand,
+    parse_lines,
     run,
     trace,
 )
@@ -75,6 +77,10 @@ class OperatorDesc:
         return isinstance(other, OperatorDesc) and type(self) is type(other) and self.state == other.state
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(tuple(self.state.values()))
 
     # --- the documentation ---
@@ -325,7 +331,10 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return expand(self.spec().lines, self.expansion(), self.environment())
+        text, parts = self.spec().pseudocode.text, self.expansion()
+        words = _words(text)
+        values = [(name, value) for name, value in self.environment().items() if _NAME.match(name)[0].lower() in words]
+        return _statements(text, *(tuple(p.items()) for p in (parts.rest, parts.series, parts.tuples)), tuple(values))
 
     @property
     def results(self) -> dict[Any, Any]:
@@ -481,6 +490,21 @@ class OperatorDesc:
         elements, sizes, access = self.pseudocode_tensors(tensors), self.pseudocode_sizes, self.access
         ignores = access.ignores_outside
         return trace(self.output_statements, sizes, at, elements, types=access.types, ignores_outside=ignores)
+
+
+_NAME = re.compile(r"\w+")
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    """Returns every word of a pseudocode text, in lower case: the fields that it uses are among them."""
+    return frozenset(word.lower() for word in _NAME.findall(text))
+
+
+@lru_cache(maxsize=2048)
+def _statements(text: str, rest: Any, series: Any, tuples: Any, values: Any) -> tuple[Statement, ...]:
+    """Returns the statements of a descriptor. Many descriptors have the same values for the names in their text."""
+    return expand(parse_lines(text), Expansion(dict(rest), dict(series), dict(tuples)), dict(values))
 
 
 _Expand = Callable[[Any], Expansion]

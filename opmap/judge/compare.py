@@ -14,7 +14,7 @@ from ..vocabulary import VALUE_KINDS
 
 def undefined(expected: Sequence[int | None]) -> int:
     """Returns how many elements have no documented value."""
-    return 0 if isinstance(expected, (array, memoryview)) else sum(e is None for e in expected)
+    return 0 if isinstance(expected, (array, memoryview)) else [*expected].count(None)
 
 
 def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequence[int]:

@@ -75,7 +75,7 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         judge=JudgedBy.PAGE if outcome.check else None,
         fate=outcome.fate,
         **_model_fields(outcome),
-        **_output_fields(outcome, brief=brief),
+        **_output_fields(outcome, brief=brief, good=decided["verdict"].good),
         **decided,
     )
 
@@ -203,7 +203,7 @@ def _model_fields(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _output_fields(outcome: Outcome, *, brief: bool) -> dict[str, Any]:
+def _output_fields(outcome: Outcome, *, brief: bool, good: bool) -> dict[str, Any]:
     """Returns the fields of a record about the expected and the actual outputs.
 
     They are those of the run that `outcome.check` is about. If it is about another tensor than an output, so are `expected`
@@ -211,19 +211,23 @@ def _output_fields(outcome: Outcome, *, brief: bool) -> dict[str, Any]:
     """
     if outcome.violations:
         return {}
-    outputs = {field: _output_record(outcome, field, brief=brief) for field in outcome.case.desc.outputs}
+    outputs = {field: _output_record(outcome, field, brief, good) for field in outcome.case.desc.outputs}
     check = outcome.check
     own = check is None or check.field in outputs
-    first = next(iter(outputs.values())) if own or check is None else _output_record(outcome, check.field, brief=brief)
+    first = next(iter(outputs.values())) if own or check is None else _output_record(outcome, check.field, brief, good)
     return {"expected": first.expected, "actual": first.actual, "outputs": outputs}
 
 
-def _output_record(outcome: Outcome, field: str, *, brief: bool) -> OutputRecord:
-    """Returns what a record says about one output. It is the check of this field that is nearest to `outcome.check`."""
+def _output_record(outcome: Outcome, field: str, brief: bool, good: bool) -> OutputRecord:
+    """Returns what a record says about one output. It is the check of this field that is nearest to `outcome.check`.
+
+    With `brief`, a digest is enough for an output that is right, and for one that was not reached in a good case. In both digests an
+    element without a documented value counts as 0.
+    """
     own, main = [check for check in outcome.checks if check.field == field], outcome.check
     if main is None or not own:
         inputs = outcome.inputs.of(field)
-        return OutputRecord(_tensor_record(inputs.desc.output, inputs.expected))
+        return OutputRecord(_tensor_record(inputs.desc.output, inputs.expected, brief=brief and good))
     at = outcome.checks.index(main)
     check = main if main.field == field else min(own, key=lambda other: abs(outcome.checks.index(other) - at))
     tensor, actual = check.inputs.desc.tensors[field], check.actual
@@ -236,8 +240,10 @@ def _output_record(outcome: Outcome, field: str, *, brief: bool) -> OutputRecord
         return OutputRecord(expected)
     if not wrong and actual.data_type is tensor.data_type and check.expected == actual.bits:
         return OutputRecord(expected, expected)
-    tensor = dataclasses.replace(tensor, data_type=actual.data_type)
-    return OutputRecord(expected, _tensor_record(tensor, actual.bits, wrong, brief=as_digest))
+    tensor, bits = dataclasses.replace(tensor, data_type=actual.data_type), actual.bits
+    if as_digest and undefined(check.expected):
+        bits = [0 if wanted is None else got for wanted, got in zip(check.expected, bits, strict=True)]
+    return OutputRecord(expected, _tensor_record(tensor, bits, wrong, brief=as_digest))
 
 
 @lru_cache(maxsize=512)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -263,8 +264,9 @@ FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record
 """The facts about a provider that a record has under their own names."""
 
 
-_SHARED = ("operator", "variant", "message", "provider", "placement", "road", "substitutions", "descriptor", *FACTS)
-"""The parts that many good records have in common."""
+_TEXTS = ("operator", "variant", "message", "provider", "descriptor", *FACTS)
+_PARTS = ("placement", "road", "substitutions")
+"""The texts, and the other parts, that many good records have in common."""
 
 
 def shortened(record: Record) -> Record:
@@ -274,19 +276,20 @@ def shortened(record: Record) -> Record:
     """
     if not record.good:
         return record
-    shared = {name: _shared(getattr(record, name)) for name in _SHARED}
+    shared: dict[str, Any] = {name: sys.intern(t) for name in _TEXTS if type(t := getattr(record, name)) is str}
+    shared |= {name: _shared(name, part) for name in _PARTS if (part := getattr(record, name)) is not None}
     return msgspec.structs.replace(record, expected=None, actual=None, outputs=None, lowered_as=None, **shared)
 
 
-_ONE: dict[bytes, Any] = {}
-"""The JSON of a part of records -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
+_ONE: dict[tuple[str, bytes], Any] = {}
+"""The name of a part of records and its JSON -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
 
 MOST_SHARED = 4096
 
 
-def _shared(part: Any) -> Any:
+def _shared(name: str, part: Any) -> Any:
     """Returns the equal part that was seen first; the part itself if there are too many."""
-    key = msgspec.json.encode(part)
+    key = name, msgspec.json.encode(part)
     return _ONE.setdefault(key, part) if len(_ONE) < MOST_SHARED else _ONE.get(key, part)
 
 

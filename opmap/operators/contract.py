@@ -169,7 +169,6 @@ class Operator:
         """The lowest and the highest dimension count of the operator's tensors at the highest feature level."""
         return next(iter(self.descriptor.spec().support[0].tensors.values())).dimension_counts
 
-
     def draw(
         self,
         source: RandomSource,

@@ -327,8 +327,32 @@ def check(text: str, environment: Environment) -> Broken | None:
     `Field = expression` demands equality after right-alignment. `name = expression` defines the name for the statements
     below if it is not in the environment. Raises PseudocodeError if the text cannot be read or has no value.
     """
-    names = environment
-    for statement in statements_of(text, _counts(environment) if "[i]" in text else {}):
+    counts = tuple(_counts(environment).items()) if "[i]" in text else ()
+    used = [(name, environment[name]) for name in _names_in(text, counts) if name in environment]
+    return _checked(text, counts, tuple(used))
+
+
+@lru_cache(maxsize=1024)
+def _names_in(text: str, counts: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """Returns every name in the statements of a formula, and other words."""
+    words: dict[str, None] = {}
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, str):
+            words[node] = None
+        return _each_part(node, visit)
+
+    visit(statements_of(text, dict(counts)))
+    return tuple(words)
+
+
+@lru_cache(maxsize=8192)
+def _checked(
+    text: str, counts: tuple[tuple[str, int], ...], environment_items: tuple[tuple[str, Value], ...]
+) -> Broken | None:
+    """Returns what `check` does. Many descriptors have the same values for the names of a formula."""
+    environment = names = dict(environment_items)
+    for statement in statements_of(text, dict(counts)):
         if isinstance(statement, Assignment) and statement.name not in environment:
             names = {**names, statement.name: evaluate(statement.value, names)}
         elif broken := _broken(statement, names):

@@ -335,7 +335,10 @@ class TestInterpreter:
         assert peak(lambda given: run(program, given)) < 1.25 * count + few
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
-        assert peak(lambda given: sum(len(piece) for piece in move.read_addresses(given, (), ()))) < 100 * compiling.LONGEST
+        assert (
+            peak(lambda given: sum(len(piece) for piece in move.read_addresses(given, (), ())))
+            < 100 * compiling.LONGEST
+        )
 
 
 class TestUnsaid:

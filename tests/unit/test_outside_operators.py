@@ -152,7 +152,9 @@ class TestRegistration:
             register_operator(grid.OPERATOR, **{kind: FOLDER / name for kind, name in files.items()})
         assert "GRID" not in OPERATORS
 
-    @pytest.mark.parametrize(("choice", "problem"), [("missing.json", "no such file"), (".", "must be a file, got a folder")])
+    @pytest.mark.parametrize(
+        ("choice", "problem"), [("missing.json", "no such file"), (".", "must be a file, got a folder")]
+    )
     def test_no_file_of_chosen_cases(self, choice, problem, without_grid, tmp_path):
         """The error names what stands in place of the file."""
         with pytest.raises(InputError, match=problem) as error:
