@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..cases.case import Case
 from ..descriptors import TensorDesc
+from ..errors import PseudocodeError
 from ..mapping.memory import to_memory
 from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
 from ..pseudocode.arithmetic import COMPARISONS
@@ -280,6 +281,9 @@ class CaseArrays:
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:
+    """Returns a / b as C divides. Raises PseudocodeError if a divisor is 0, as the interpreter does."""
+    if not np.all(b):
+        raise PseudocodeError("a number is divided by 0")
     quotient: Numbers = np.sign(a) * np.sign(b) * (abs(a) // abs(b))
     return quotient
 
@@ -290,7 +294,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "-": lambda a, b=None: -a if b is None else a - b,
     "*": np.multiply,
     "/": _quotient,
-    "%": np.fmod,
+    "%": lambda a, b: a - b * _quotient(a, b),
     "&": np.bitwise_and,
     "|": np.bitwise_or,
     "^": np.bitwise_xor,

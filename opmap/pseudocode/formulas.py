@@ -332,18 +332,14 @@ def check(text: str, environment: Environment) -> Broken | None:
     return _checked(text, counts, tuple(used))
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\[\w+\])?\.[A-Za-z_]\w*)?")
+
+
 @lru_cache(maxsize=1024)
 def _names_in(text: str, counts: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """Returns every name in the statements of a formula, and other words."""
-    words: dict[str, None] = {}
-
-    def visit(node: Any) -> Any:
-        if isinstance(node, str):
-            words[node] = None
-        return _each_part(node, visit)
-
-    visit(statements_of(text, dict(counts)))
-    return tuple(words)
+    """Returns every name in the statements of a formula, as `statements_of` writes them out; and other words."""
+    written_out = (text.replace(f"{name}[i]", f"{name}[{i}]") for name, count in counts for i in range(count))
+    return tuple(dict.fromkeys(name for own in (text, *written_out) for name in _NAME.findall(own)))
 
 
 @lru_cache(maxsize=8192)

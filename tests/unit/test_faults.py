@@ -21,12 +21,13 @@ from tiers import own_cases
 from opmap.cases.case import Case
 from opmap.cases.catalogue import Listed, cases_of
 from opmap.descriptors import TensorDesc
+from opmap.errors import PseudocodeError
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
-from opmap.pseudocode import access_map, parse_lines, run, strides_of
+from opmap.pseudocode import Computed, LoopPosition, access_map, parse_lines, run, strides_of
 from opmap.tensors import DataType, Tensor
 
 REAL = [name for name, fault in FAULTS.items() if fault.tier in ("smoke", "standard")]
@@ -269,6 +270,16 @@ def moved(name, data_type, bits):
     tensors = {**case.tensors, "InputTensor": Tensor(data_type, (4,), bits)}
     (output,) = open_fault(name).runner.run_case(Case("it", desc, tensors))
     return output
+
+
+@pytest.mark.parametrize("sign", ["/", "%"])
+def test_a_division_by_zero(sign):
+    """An address that divides by 0 has no value, as in the interpreter; the remainder has the sign of the dividend."""
+    arrays = CaseArrays(square(0))
+    address, loop = arrays.address, next(i for i, size in enumerate(arrays.address.loops) if size > 1)
+    with pytest.raises(PseudocodeError, match="divided by 0"):
+        arrays.computed(Computed(sign, (1, LoopPosition(loop))), address)
+    assert [[-3], [-1]][sign == "%"] == arrays.computed(Computed(sign, (-7, 2)), address).reshape(-1).tolist()
 
 
 class TestAccess:

@@ -1,17 +1,20 @@
 """The records of dispatch commands, and the JSON form of all records."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
-from fixed_answers import CPU, RIGHT, Fixed, gather
+from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
 from opmap import Session, SessionOptions
+from opmap.cases.catalogue import catalogue
 from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
 from opmap.judge.record import FACTS, Record, encode, shortened
 from opmap.mapping.dxdispatch import read_model
+from opmap.session.session import open_judge
 from opmap.vocabulary import Verdict
 
 
@@ -22,6 +25,27 @@ def test_facts_of_the_provider():
 
     assert "device_class" in FACTS
     assert {name: getattr(opened, name) for name in FACTS} == {name: getattr(record, name) for name in FACTS}
+
+
+@pytest.mark.parametrize("variant", ["", "/another-shape"])
+def test_digests_with_undocumented_elements(variant):
+    """What a provider gives for elements without a documented value makes no right record contradict itself."""
+    id = f"scatter_nd/float64/d7.r2.q5/uint64.identity/special.885f52{variant}"
+    (case,) = catalogue("standard", [id])
+    record = open_judge("cpu", brief=True)(case)
+    assert Verdict.PASS == record.verdict
+    assert record.actual.Digest == record.expected.Digest
+    assert record.contradiction is None
+
+
+def test_an_output_that_nobody_gave_is_a_digest():
+    """The record of a case that a provider does not support has no values, if records are brief; a whole one has them."""
+    case = replace(gather(), variant="eager")
+    brief, whole = judge(RIGHT, case, brief=True), judge(RIGHT, case)
+    assert Verdict.UNSUPPORTED == brief.verdict == whole.verdict
+    assert brief.expected.Values is None
+    assert whole.expected.Values is not None
+    assert brief.expected.Digest == whole.expected.digest
 
 
 class TestDispatch:
