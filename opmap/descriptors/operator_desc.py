@@ -333,7 +333,7 @@ class OperatorDesc:
         """The page's pseudocode, expanded for this descriptor."""
         text, parts = self.spec().pseudocode.text, self.expansion()
         words = _words(text)
-        values = [(name, value) for name, value in self.environment().items() if _NAME.match(name)[0].lower() in words]
+        values = [(name, value) for name, value in self.environment().items() if _field(name) in words]
         return _statements(text, *(tuple(p.items()) for p in (parts.rest, parts.series, parts.tuples)), tuple(values))
 
     @property
@@ -492,13 +492,16 @@ class OperatorDesc:
         return trace(self.output_statements, sizes, at, elements, types=access.types, ignores_outside=ignores)
 
 
-_NAME = re.compile(r"\w+")
-
-
 @cache
 def _words(text: str) -> frozenset[str]:
     """Returns every word of a pseudocode text, in lower case: the fields that it uses are among them."""
-    return frozenset(word.lower() for word in _NAME.findall(text))
+    return frozenset(word.lower() for word in re.findall(r"\w+", text))
+
+
+@lru_cache(maxsize=4096)
+def _field(name: str) -> str:
+    """Returns the field of a name in formulas, in lower case: `inputtensors` of `InputTensors[0].Sizes`."""
+    return name.partition(".")[0].partition("[")[0].lower()
 
 
 @lru_cache(maxsize=2048)

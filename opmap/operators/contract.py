@@ -169,6 +169,10 @@ class Operator:
         """The lowest and the highest dimension count of the operator's tensors at the highest feature level."""
         return next(iter(self.descriptor.spec().support[0].tensors.values())).dimension_counts
 
+    def _rules(self, counts: Iterable[int]) -> drawing.Rules:
+        """Returns the rules for descriptors with so many tensors in each of the spec's `varying` fields."""
+        return _rules(self.descriptor, tuple(counts))  # type: ignore[arg-type]  # a class can be hashed
+
     def draw(
         self,
         source: RandomSource,
@@ -187,7 +191,7 @@ class Operator:
         """
         counts, (low, high) = drawing.draw_counts(self.descriptor.spec(), source, max_elements), self.dimension_counts
         count = min(max(dimension_count, low), high)
-        outline = drawing.draw(_rules(self.descriptor, tuple(counts)), source, count, max_elements, sizes)
+        outline = drawing.draw(self._rules(counts), source, count, max_elements, sizes)
         return self.described(outline, data_type)
 
     def described(self, outline: Outline, data_type: DataType = DataType.FLOAT32) -> OperatorDesc:
@@ -207,7 +211,7 @@ class Operator:
         spec, (least, most) = self.descriptor.spec(), self.dimension_counts
         arrays, optional = [range(1, size + 1)] * len(spec.arrays), [range(2)] * len(spec.optional)
         for counts in product(*arrays, *optional):
-            yield from small_scope.world(_rules(self.descriptor, tuple(counts)), least, min(dimensions, most), size)
+            yield from small_scope.world(self._rules(counts), least, min(dimensions, most), size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""
@@ -231,7 +235,7 @@ class Operator:
 
 @cache
 def _rules(descriptor: type[OperatorDesc], counts: tuple[int, ...]) -> drawing.Rules:
-    """Returns the rules for descriptors with so many tensors in each of the spec's `varying` fields."""
+    """Returns the rules of a class of descriptors. They are made once, until the operator is removed."""
     spec = descriptor.spec()
     return drawing.Rules(spec.with_counts(dict(zip(spec.varying, counts, strict=True))))
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .arithmetic import BIT_OPERATORS
-from .compiling import Pieces, compile_address, compile_elements
+from .compiling import Pieces, compile_elements
 from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, interval, linear, reads_in
 from .expansion import whole
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
@@ -231,20 +231,15 @@ class Move:
         return compile_elements(self.source, self.guard)
 
     @cached_property
-    def read_addresses(self) -> Pieces:
-        """The addresses that are read of the first source, compiled."""
-        return compile_address(self.source)
-
-    @cached_property
-    def written_addresses(self) -> Pieces:
-        """The addresses that are written, compiled."""
-        return compile_address(self.target)
+    def written(self) -> Pieces:
+        """The elements of the target, compiled: of a range, the addresses that are written."""
+        return compile_elements(self.target)
 
     @cached_property
     def guard_values(self) -> Pieces:
-        """The values of the guard, compiled: 1 where the element is moved, else 0."""
+        """The values of the guard, compiled: of a range, 1 where the element is moved, else 0."""
         guard = Computed("and", (1, self.guard if self.guard is not None else 1))
-        return compile_address(Address("", self.target.loops, (Term(2, 1, computed=guard),)))
+        return compile_elements(Address("", self.target.loops, (Term(2, 1, computed=guard),)))
 
 
 @dataclass(frozen=True)

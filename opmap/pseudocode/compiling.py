@@ -37,16 +37,11 @@ for a function with a guard.
 
 
 def compile_elements(address: Address, guard: Computed | None = None) -> Pieces:
-    """Compiles an address into a function that gives the elements there, None for an undefined one.
+    """Compiles an address into a function that gives the elements there, None for an undefined one. Of a range it gives the addresses.
 
     With a guard, it gives the element of the output before where the guard is 0. The loops must then write every element in order.
     """
-    return _Writer(address, guard, "values[{}]", "None").compiled()
-
-
-def compile_address(address: Address) -> Pieces:
-    """Compiles an address into a function that gives its value; a negative one stands for an undefined element."""
-    return _Writer(address, None, "{}", "UNDEFINED").compiled()
+    return _Writer(address, guard).compiled()
 
 
 @lru_cache(maxsize=1024)
@@ -54,9 +49,11 @@ def _factory(text: str) -> Callable[..., Pieces]:
     """Compiles the text of a function that takes constants and returns the compiled function."""
     namespace: dict[str, Any] = {
         "UNDEFINED": UNDEFINED,
+        "cuts": _cuts,
         "indices": _indices,
         "islice": islice,
         "listed": _listed,
+        "picked": _picked,
         "quotient": quotient,
         "remainder": remainder,
     }
@@ -75,6 +72,22 @@ def _indices(tensor: Sequence[int], offset: int, step: int) -> Sequence[int]:
 def _listed(elements: Sequence[int]) -> Sequence[int]:
     """Returns elements as a list, which Python reads faster than other memory."""
     return elements.tolist() if isinstance(elements, (array, memoryview)) else elements
+
+
+def _cuts(count: int) -> Iterator[tuple[int, int]]:
+    """Gives the start and the length of each piece of so many elements."""
+    return ((at, min(count - at, LONGEST)) for at in range(0, count, LONGEST))
+
+
+def _picked(row: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
+    """Returns the elements of a whole dimension at these indices, None for an index out of range.
+
+    A sequence of Python too counts from the end if an index is negative, and refuses one outside.
+    """
+    try:
+        return list(map(row.__getitem__, indices))
+    except IndexError:
+        return [row[index] if -len(row) <= index < len(row) else None for index in indices]
 
 
 class _Part(NamedTuple):
@@ -103,8 +116,8 @@ class _Writer:
     fixed. The inner loops together are one comprehension, or the innermost one is a slice.
     """
 
-    def __init__(self, address: Address, guard: Computed | None, element: str, undefined: str):
-        self.address, self.element, self.undefined = address, element, undefined
+    def __init__(self, address: Address, guard: Computed | None):
+        self.address = address
         self.head: list[str] = []
         self.constants: list[object] = []
         self.names: dict[object, str] = {}
@@ -143,9 +156,7 @@ class _Writer:
             self.parts.append(self._position(expression, inside, term))
         self.guard = None
         if guard is not None:
-            reads: list[str] = []
-            text = self._text(guard, reads)
-            self.guard = _Part(text, "", (), self._named(guard), tuple(reads))
+            self.guard = _Part(self._text(guard, []), "", (), self._named(guard), ())
 
     # --- the parts of an address ---
 
@@ -179,9 +190,8 @@ class _Writer:
         if read not in self.names:
             name = self.names[read] = f"t{len(self.reads)}"
             self.reads[name] = {n: s for n, s in _steps(read).items() if n in self.depth and s}
-            which = (self._constant(c) for c in (read.tensor, read.offset, read.tuple_size))
-            tensor, offset, step = which
-            self.head.append(f"{name} = indices(tensors[{tensor}], {offset}, {step})")
+            tensor, *which = (self._constant(c) for c in (read.tensor, read.offset, read.tuple_size))
+            self.head.append(f"{name} = indices(tensors[{tensor}], {', '.join(which)})")
             if prod(read.sizes) > LONGEST * read.tuple_size:
                 self.long.add(name)
         return self.names[read]
@@ -255,10 +265,8 @@ class _Writer:
 
         Elements at one distance are a slice: it is faster than any comprehension.
         """
-        first = max(len(self.loops) - 1, 0)
-        if not first or self._is_slice:
-            return first
-        count = self.loops[first][1]
+        first = len(self.loops) - 1
+        count = LONGEST if self._is_slice else self.loops[first][1]
         while first and count * self.loops[first - 1][1] <= LONGEST:
             first -= 1
             count *= self.loops[first][1]
@@ -304,20 +312,20 @@ class _Writer:
 
     def _innermost(self, clauses: Sequence[str], base: str, missing: bool) -> list[str]:
         """Returns the lines of the innermost loop, and of those around it whose `clauses` are in one comprehension with it."""
-        if not self.loops:
-            element = self.element.format(base)
-            element = f"{element} if {base} >= 0 else {self.undefined}" if missing else element
-            return [f"yield [({element}) if {self.guard.text} else next(old)]" if self.guard else f"yield [{element}]"]
         (loop, count), last = self.loops[-1], len(self.loops) - 1
         step, size = self.steps.get(loop, 0), self._constant(count)
-        if self._is_slice and not clauses:
-            return [self._slice(base, step, count, size, missing)]
+        none = f" if {base} >= 0 else [None] * {size}" if missing else ""
+        if self._is_slice:
+            return [f"yield {self._slice(base, step, count)}{none}"]
         parts = [part for part in self.parts if self._depth(part) == last]
         is_cut = not clauses and count > LONGEST
         at, length = ("at", "length") if is_cut else ("", size)
+        lines, indent = ([f"for at, length in cuts({size}):"], "    ") if is_cut else ([], "")
         rows = {f"x{name}": self._row(name, loop, count, at) for name, steps in self.reads.items() if loop in steps}
-        names_position = any(loop in part.loops for part in (*parts, *filter(None, [self.guard])))
-        if names_position:
+        row = "" if clauses or step or self.guard or len(rows) != 1 else self._whole_row(parts, base, count)
+        if row:
+            return [*lines, f"{indent}yield picked({row}, {next(iter(rows.values()))}){none.replace(size, length)}"]
+        if any(loop in part.loops for part in (*parts, *filter(None, [self.guard]))):
             rows[f"v{last}"] = f"range({at}, {at} + length)" if is_cut else f"range({size})"
         if step:
             start = f"{base} + at{self._times(step)}" if is_cut else base
@@ -325,27 +333,10 @@ class _Writer:
             rows["p"] = f"range({start}, {stop}, {self._constant(step)})"
         if self.guard:
             rows["o"] = f"islice(old, {length})"
-        if not rows:
-            rows["_"] = f"range({size})"
         checks = [*([f"{base} >= 0"] if missing else []), *(part.check for part in parts if part.check)]
-        lines = [f"for at in range(0, {size}, {(longest := self._constant(LONGEST))}):"] if is_cut else []
-        if is_cut:
-            lines.append(f"    length = {size} - at if {size} - at < {longest} else {longest}")
-        indent = "    " * is_cut
-        row = self._read_row(parts, rows, base, step, count) if not clauses else None
-        if row:
-            own, index = row
-            lines.append(f"{indent}row = {own}" + (f" if {base} >= 0 else ()" if missing else ""))
-            over = rows[index]
-            checked = f"[row[{index}] if {parts[0].check} else {self.undefined} for {index} in {over}]"
-            if missing:
-                checked = f"{checked} if {base} >= 0 else [{self.undefined}] * {length}"
-            lines += [f"{indent}try:", f"{indent}    piece = list(map(row.__getitem__, {over}))"]
-            return [*lines, f"{indent}except IndexError:", f"{indent}    piece = {checked}", f"{indent}yield piece"]
-        address = " + ".join([*(part.text for part in parts), "p" if step else base])
-        element = self.element.format(address)
+        element = f"values[{' + '.join([*(part.text for part in parts), 'p' if step else base])}]"
         if checks:
-            element = f"{element} if {' and '.join(checks)} else {self.undefined}"
+            element = f"{element} if {' and '.join(checks)} else None"
         if self.guard:
             element = f"({element}) if {self.guard.text} else o"
         over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
@@ -353,36 +344,23 @@ class _Writer:
         every = " ".join([*clauses, f"for {', '.join(rows)} in {over}", *sets])
         return [*lines, f"{indent}yield [{element} {every}]"]
 
-    def _slice(self, base: str, step: int, count: int, size: str, missing: bool) -> str:
-        """Returns the line that gives elements at one distance."""
-        if self.undefined == "UNDEFINED":
-            moved = f"range({base}, {base} + {self._constant(count * step)}, {self._constant(step)})"
-            return f"yield {moved if step else f'({base},) * {size}'}"
-        stop = f"{base} + {self._constant(count * step)}"
+    def _slice(self, base: str, step: int, count: int) -> str:
+        """Returns the text of elements at one distance."""
         if not step:
-            text = f"[values[{base}]] * {size}"
-        elif step < 0:
-            text = f"values[{base} : {stop} if {stop} >= 0 else None : {self._constant(step)}]"
-        else:
-            text = f"values[{base} : {stop}{'' if step == 1 else f' : {self._constant(step)}'}]"
-        return f"yield {text} if {base} >= 0 else [None] * {size}" if missing else f"yield {text}"
+            return f"[values[{base}]] * {self._constant(count)}"
+        stop, by = f"{base} + {self._constant(count * step)}", self._constant(step)
+        return f"values[{base} : {stop if step > 0 else f'{stop} if {stop} >= 0 else None'} : {by}]"
 
-    def _read_row(
-        self, parts: Sequence[_Part], rows: Mapping[str, str], base: str, step: int, count: int
-    ) -> tuple[str, str] | None:
-        """Returns the elements of a dimension, and the name of the index that alone says which of them is read; else None.
+    def _whole_row(self, parts: Sequence[_Part], base: str, count: int) -> str:
+        """Returns the text of the elements of a dimension of which one index alone says which is read; empty for other elements.
 
-        A list of Python counts from the end too if an index is negative, and refuses one outside.
+        It is empty too if the dimension is much longer than what is read of it.
         """
-        if len(parts) != 1 or len(rows) != 1 or step or self.guard or self.undefined == "UNDEFINED":
-            return None
-        (index,) = rows
-        places = [(t.size, t.stride) for t in self.address.terms if t.read and f"x{self.names[t.read]}" == index]
-        if len(places) != 1 or places[0][0] > 8 * count:
-            return None
-        ((size, stride),) = places
-        distance = "" if stride == 1 else f" : {self._constant(stride)}"
-        return f"values[{base} : {base} + {self._constant(size * stride)}{distance}]", index
+        reads = [(t.size, t.stride) for t in self.address.terms if t.read and self.names[t.read] in parts[0].reads]
+        if len(parts) != 1 or len(reads) != 1 or parts[0].sets or reads[0][0] > 8 * count:
+            return ""
+        ((size, stride),) = reads
+        return f"values[{base} : {base} + {self._constant(size * stride)} : {self._constant(stride)}]"
 
     def _row(self, name: str, loop: int, count: int, at: str) -> str:
         """Returns the text of the indices that a loop goes through, at the positions of the loops outside.
@@ -416,7 +394,7 @@ class _Writer:
                 merged[-1] = inner, count * size
             else:
                 merged.append((loop, size))
-        return merged[::-1]
+        return merged[::-1] or [(-1, 1)]
 
 
 def _steps(read: IndexRead) -> dict[int, int]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress, cycle, islice
+from functools import partial
+from itertools import chain, compress, islice
 from math import prod
 from typing import Any, cast
 
@@ -38,9 +39,7 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
         elif statement.in_order and not access.ignores_outside:
-            output = _joined(
-                lambda move=statement: _read(access, move, tensors), _prototype(access, statement, tensors)
-            )
+            output = _joined(partial(_read, access, statement, tensors), _prototype(access, statement, tensors))
         else:
             output = _after(access, statement, tensors, [None] * count if output is None else output)
     return [None] * count if output is None else output
@@ -106,7 +105,7 @@ def _zero(elements: Iterator[Sequence[int]]) -> Sequence[int]:
     return array(first.typecode, [0]) if isinstance(first, array) else [0]
 
 
-def _undocumented(move: Move, tensors: Tensors) -> Iterator[int]:
+def _undocumented(move: Move, tensors: Tensors, count: int) -> Iterator[int]:
     """Gives the places, in the whole dimension, that indices of which the page says nothing may write."""
     for term in move.target.terms:
         if term.read is None:
@@ -115,8 +114,9 @@ def _undocumented(move: Move, tensors: Tensors) -> Iterator[int]:
         unsaid = [is_unsaid(index, term.size) for index in indices]
         if any(unsaid):
             first = [0 if one else term.size + 1 for one in unsaid]
-            for place in chain.from_iterable(move.written_addresses({**tensors, term.read.tensor: first}, (), ())):
-                if place >= 0:
+            changed = {**tensors, term.read.tensor: first}
+            for place in chain.from_iterable(move.written(changed, range(count), ())):
+                if place is not None:
                     yield from range(place, place + term.size * term.stride, term.stride)
 
 
@@ -134,28 +134,31 @@ def _after(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int
 
 def _write(access: AccessMap, move: Move, tensors: Tensors, output: list[int | None]) -> bool:
     """Writes the elements of a move into the output. Returns False if nothing of the output is documented then."""
-    places: Iterable[int] = chain.from_iterable(move.written_addresses(tensors, (), ()))
+    places: Iterable[int | None] = chain.from_iterable(move.written(tensors, range(len(output)), ()))
     elements: Iterable[int | None] = chain.from_iterable(_read(access, move, tensors))
-    if move.guard is not None:
-        holds = list(chain.from_iterable(move.guard_values(tensors, (), ())))
-        places, elements = compress(places, holds), compress(elements, holds)
+    is_kept: list[Any] = []
     if access.ignores_outside:
-        places, inside = [*places], [True]
-        if move.value is None:
-            addresses = chain.from_iterable(move.read_addresses(tensors, (), ()))
-            inside = [address >= 0 for address in (addresses if move.guard is None else compress(addresses, holds))]
-        inside = [place >= 0 and kept for place, kept in zip(places, cycle(inside), strict=False)]
-        places, elements = [*compress(places, inside)], compress(elements, inside)
-    elif not move.target.visits_once:
         places = [*places]
-        if places and min(places) < 0:
-            return False
-    for place, element in zip(places, elements, strict=True):
+        is_kept = [place is not None for place in places]
+        if move.value is None:
+            source = range(prod(access.sizes[move.source.tensor]))
+            addresses = chain.from_iterable(move.elements[0](tensors, source, ()))
+            is_kept = [kept and address is not None for kept, address in zip(is_kept, addresses, strict=True)]
+    if move.guard is not None:
+        holds = chain.from_iterable(move.guard_values(tensors, range(2), ()))
+        is_kept = [kept and held for kept, held in zip(is_kept, holds, strict=True)] if is_kept else [*holds]
+    if is_kept:
+        places, elements = compress(places, is_kept), compress(elements, is_kept)
+    once = move.target.visits_once
+    places = places if once else [*places]
+    if not once and None in places:
+        return False
+    for place, element in zip(cast("Iterable[int]", places), elements, strict=True):
         output[place] = element
     if isinstance(places, list) and len({*places}) < len(places):  # two writes to one element
-        for place, count in Counter(places).items():
+        for place, count in Counter(cast("list[int]", places)).items():
             if count > 1:
                 output[place] = None
-    for place in _undocumented(move, tensors) if access.ignores_outside else ():
+    for place in _undocumented(move, tensors, len(output)) if access.ignores_outside else ():
         output[place] = None
     return True

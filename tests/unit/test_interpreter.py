@@ -139,7 +139,8 @@ class TestInterpreter:
     )
     def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
         """Loops whose addresses are contiguous are merged into one piece, and short ones are one list."""
-        assert pieces == list(compiled(text, sized(sizes)).statements[-1].read_addresses({"t": [1, 8, 0, 1]}, (), ()))
+        (move,), count = compiled(text, sized(sizes)).statements, math.prod(sized(sizes)["input"])
+        assert pieces == list(move.elements[0]({"t": [1, 8, 0, 1]}, range(count), ()))
 
     @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
     @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ class TestInterpreter:
         """An output of several pieces is compared to its end, whatever the loops are."""
         desc, tensors = interpreting.described(written, 200_000)
         inputs, output = desc.pseudocode_tensors(tensors), desc.interpret(tensors)
-        pieces = [len(piece) for piece in desc.access.statements[-1].read_addresses(inputs, (), ())]
+        pieces = [len(piece) for piece in desc.access.statements[-1].elements[0](inputs, inputs["input"], ())]
         assert len(output) == sum(pieces)
         assert max(pieces) < 150_000
         assert gives(desc.access, inputs, memoryview(output))
@@ -336,7 +337,7 @@ class TestInterpreter:
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
         assert (
-            peak(lambda given: sum(len(piece) for piece in move.read_addresses(given, (), ())))
+            peak(lambda given: sum(len(piece) for piece in move.elements[0](given, given["input"], ())))
             < 100 * compiling.LONGEST
         )
 
