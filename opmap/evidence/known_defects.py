@@ -18,7 +18,7 @@ from ..known import Defect
 from ..tensors import Tensor
 from .reproducers.dry_run import expected_steps
 from .reproducers.dxdispatch_files import dxdispatch_files
-from .reproducers.reproducer import program
+from .reproducers.reproducer import program, program_text
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages with the DirectML EP, each a column of the table."""
@@ -82,35 +82,10 @@ def reproducer(defect: Defect) -> str:
     if isinstance(item, Case) and all(failure.get("provider") == "directml" for failure in defect.fails):
         output = item.desc.output
         expected = to_array(Tensor(output.data_type, output.sizes, [bits or 0 for bits in item.expected])).tobytes()
-        return _DXDISPATCH.format(title=title, files=dxdispatch_files(item, item.inputs), expected=expected)
+        files = dxdispatch_files(item, item.inputs)
+        return program_text("dxdispatch").format(title=title, files=files, expected=expected)
     return program(expected_steps(item), title=title, provider=DIRECTML)
 
-
-_DXDISPATCH = '''"""{title}
-
-Writes the files of DxDispatch, runs `dxdispatch dxdispatch.json`, and compares the output with the documented one.
-DxDispatch: https://github.com/microsoft/DirectML/tree/master/DxDispatch
-"""
-
-import pathlib
-import shutil
-import subprocess
-import sys
-
-FILES = {files!r}
-EXPECTED = {expected!r}
-for name, content in FILES.items():
-    pathlib.Path(name).write_bytes(content)
-tool = shutil.which("dxdispatch")
-if tool is None:
-    print("dxdispatch is not on the PATH; the files are written", file=sys.stderr)
-    sys.exit(2)
-subprocess.run([tool, "dxdispatch.json"], check=True)
-got = pathlib.Path("dxdispatch_output.bin").read_bytes()[: len(EXPECTED)]
-if got != EXPECTED:
-    sys.exit(f"wrong: the bytes must be {{EXPECTED.hex()}}, got {{got.hex()}}")
-print("right")
-'''
 
 
 def find_item(id: str) -> Case | ContractProbe:

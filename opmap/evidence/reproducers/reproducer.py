@@ -26,26 +26,6 @@ from .literals import LONG, array_literal, model_literal
 
 MODEL = "model.onnx"
 
-_HEAD = '''"""{title}
-
-Exit code: 0 if all is right, 1 if something is wrong, 2 if this onnxruntime does not have the execution provider.
-"""
-
-{imports}import numpy as np
-
-DEFAULT, OPTIONS, CONFIG = {provider!r}, {options!r}, {config!r}
-
-'''
-
-_FILE = '''
-def file(name):
-    """Returns the content of a file beside this program."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), "rb") as opened:
-        return opened.read()
-
-
-'''
-
 
 @dataclass(frozen=True)
 class Recorded:
@@ -85,21 +65,21 @@ def program(
         output = recorded.output
         seen = (f"recorded on {recorded.provider}", {output: recorded.actual}, {output: recorded.expected})
     parts = [
-        _HEAD.format(
+        program_text("head").format(
             title=printable(title.replace("\\", "/").replace('"', "'")).replace("\\", r"\\"),
             imports="import os\n\n" if files is not None else "",
             provider=provider,
             options=dict(options or {}),
             config=dict(config or {}),
         ),
-        _FILE if files is not None else "",
+        program_text("file") if files is not None else "",
         *(f"{name} = {writer.model(raw)}\n" for raw, name in writer.models.items()),
         f"RECORDED = {writer.expression(seen)}\n",
         _list("STEPS", steps) if "STEPS" in main else "",
         _list("AGAIN", repeated) if again else "",
         f"\n\ndef main():\n{main}\n\n",
-        *([_text("growth.txt").format(windows=WINDOWS, rise=RISE)] if again else []),
-        _text("runner.txt"),
+        *([program_text("growth").format(windows=WINDOWS, rise=RISE)] if again else []),
+        program_text("runner"),
     ]
     return "".join(parts)
 
@@ -109,8 +89,9 @@ def _list(name: str, steps: Sequence[str]) -> str:
 
 
 @cache
-def _text(name: str) -> str:
-    return package_files(__package__).joinpath(name).read_text(encoding="utf-8")
+def program_text(name: str) -> str:
+    """Returns a part of a program, which is a text file beside this module."""
+    return package_files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _is_plain(expected_steps: Sequence[ExpectedStep]) -> bool:
