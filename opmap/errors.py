@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import ClassVar, Protocol
 
@@ -58,6 +59,16 @@ class InputError(OpmapError, ValueError):
     def __str__(self) -> str:
         file = self.file and cut(str(self.file))
         return ": ".join(printable(str(part)) for part in (file, self.path, self.message) if part)
+
+
+@contextmanager
+def in_file(file: str) -> Iterator[None]:
+    """Adds the name of the file to an InputError that is raised while it is read."""
+    try:
+        yield
+    except InputError as error:
+        error.file = error.file or file
+        raise
 
 
 class ContradictionError(InputError):

@@ -21,7 +21,7 @@ from ...evidence.terminal import print_line, progress, write_json
 from ...files import check_output
 from ...judge.onnx_models import is_model
 from ...mapping.dxdispatch import desc_json
-from .dispatches import model_cases, read_case
+from .dispatches import read_cases
 
 MARK = b"\x12\x05opmap"
 """The name of the producer in a model of opmap."""
@@ -58,14 +58,10 @@ def run(options: Namespace) -> int:
 
 def _cases(options: Namespace) -> list[Case]:
     """Returns the cases that are chosen: those of files, and those of the catalogue. Raises InputError."""
-    words, cases = list(options.wanted), list[Case]()
-    for word in list(words):
-        if is_model(word):
-            cases += model_cases(word, name=options.node, feature_level=options.feature_level)
-            words.remove(word)
-        elif word.lower().endswith(".json"):
-            cases.append(read_case(word, name=options.node, feature_level=options.feature_level))
-            words.remove(word)
+    files = [word for word in options.wanted if is_model(word) or word.lower().endswith(".json")]
+    words = [word for word in options.wanted if word not in files]
+    of_files = (read_cases(file, name=options.node, feature_level=options.feature_level) for file in files)
+    cases = [case for of_file in of_files for case in of_file]
     if options.node is not None and not cases:
         raise InputError(f"--node must come with a file, got {shown(options.node)}")
     if words or options.operator or not cases:

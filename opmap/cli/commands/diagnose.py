@@ -15,9 +15,8 @@ from ...evidence.tables import print_notes
 from ...evidence.terminal import console, progress, write_json
 from ...files import check_output, to_json, write_output
 from ...judge.judge import Judge
-from ...judge.onnx_models import is_model
 from ...session import Session
-from .dispatches import model_cases, read_case
+from .dispatches import read_cases
 from .validate import run_and_diagnose
 
 SCHEMA = "opmap-smallest/1"
@@ -45,9 +44,7 @@ def _cases(options: Namespace) -> list[Case] | None:
         if options.node is not None:
             raise InputError(f"--node must come with a file, got {shown(options.node)}")
         return None
-    if is_model(options.target):
-        return model_cases(options.target, name=options.node, feature_level=options.feature_level)
-    return [read_case(options.target, name=options.node, feature_level=options.feature_level)]
+    return read_cases(options.target, name=options.node, feature_level=options.feature_level)
 
 
 def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ...cases.case import Case
 from ...cases.selection import find_case
 from ...descriptors import FEATURE_LEVELS
-from ...errors import InputError, names, shown
+from ...errors import InputError, in_file, names, shown
 from ...judge.onnx_models import CpuValues, is_model, node_cases, read_model_file
 from ...mapping.dxdispatch import Dispatch, read
 
@@ -17,65 +17,56 @@ T = TypeVar("T")
 
 
 def read_case(target: str, *, name: str | None = None, feature_level: str | None = None) -> Case:
-    """Returns the case that `target` names: a DxDispatch file, an ONNX model, or the id of a case of the catalogue.
+    """Returns the only case of `read_cases`. Raises InputError if there are several."""
+    cases = read_cases(target, name=name, feature_level=feature_level)
+    if len(cases) > 1:
+        listed = names([case.id for case in cases])
+        raise InputError(f"must have one node, or be given --node, got {listed}", file=target)
+    return cases[0]
 
-    What exists as a file is a file. Its case is the only dispatch or node, or the one of the name `name`. Raises InputError
-    if there is no such case, or if its descriptor breaks a rule at this feature level (default: the newest).
+
+def read_cases(target: str, *, name: str | None = None, feature_level: str | None = None) -> list[Case]:
+    """Returns the cases that `target` names: a DxDispatch file, an ONNX model, or the id of a case of the catalogue.
+
+    What exists as a file is a file. Its case is the only dispatch, or the one of the name `name`; of a model, which is read with its
+    first test data, the cases are the nodes that can be judged, or the one of this name. Raises InputError if there is no
+    such case, or if its descriptor breaks a rule at this feature level (default: the newest).
     """
     level = feature_level or FEATURE_LEVELS[-1]
-    if is_model(target):
-        cases = model_cases(target, name=name, feature_level=level)
-        if len(cases) > 1:
-            listed = names([case.id for case in cases])
-            raise InputError(f"must have one node, or be given --node, got {listed}", file=target)
-        return cases[0]
-    is_file = os.path.exists(target) and not os.path.isdir(target)
-    if is_file or target.lower().endswith(".json"):
-        return _read_dispatch(target, name, level)
+    with in_file(target):
+        if is_model(target):
+            return _model_cases(target, name, level)
+        if (os.path.exists(target) and not os.path.isdir(target)) or target.lower().endswith(".json"):
+            return [_read_dispatch(target, name, level)]
     case = find_case(target, wanted="a DxDispatch file, a model or the id of a case")
     if name is not None:
         raise InputError(f"--node must be given with a file only, got {shown(name)} with the id of a case")
-    try:
+    with in_file(target):
         case.desc.validate(feature_level=level)
-    except InputError as error:
-        error.file = target
-        raise
-    return case
+    return [case]
 
 
-def model_cases(target: str, *, name: str | None = None, feature_level: str | None = None) -> list[Case]:
-    """Returns the cases of the nodes of an ONNX model with its first test data; with `name` only those of this node.
-
-    Raises InputError if the model cannot be read, if there is no such node, or if none can be judged.
-    """
-    try:
-        model = read_model_file(target)
-        level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
-        with CpuValues() as cpu:
-            all_cases = node_cases(model, data_set, cpu, feature_level=level).all_cases
-        entries = _named(all_cases, name, lambda entry: entry.node.label)
-        cases = [entry.case for entry in entries if entry.case]
-        if not cases:
-            raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)
-        return cases
-    except InputError as error:
-        error.file = target
-        raise
+def _model_cases(file: str, name: str | None, feature_level: str) -> list[Case]:
+    model = read_model_file(file)
+    with CpuValues() as cpu:
+        data_set = next(iter(model.data_sets), None)
+        all_cases = node_cases(model, data_set, cpu, feature_level=feature_level).all_cases
+    entries = _named(all_cases, name, lambda entry: entry.node.label)
+    cases = [entry.case for entry in entries if entry.case]
+    if not cases:
+        raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)
+    return cases
 
 
 def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:
-    try:
-        dispatch = _choose(read(file), name)
-        if dispatch.desc is not None:
-            dispatch.desc.validate(feature_level=feature_level, path=dispatch.path)
-        if dispatch.error is not None:
-            raise dispatch.error
-        if dispatch.desc is None:
-            raise InputError("must have a descriptor", path=dispatch.path)
-        return Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
-    except InputError as error:
-        error.file = file
-        raise
+    dispatch = _choose(read(file), name)
+    if dispatch.desc is not None:
+        dispatch.desc.validate(feature_level=feature_level, path=dispatch.path)
+    if dispatch.error is not None:
+        raise dispatch.error
+    if dispatch.desc is None:
+        raise InputError("must have a descriptor", path=dispatch.path)
+    return Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
 
 
 def _choose(dispatches: Sequence[Dispatch], name: str | None) -> Dispatch:

@@ -16,6 +16,9 @@ from ...files import check_output, read_bytes, read_text, write_output
 
 T = TypeVar("T")
 
+_AROUND = 300
+"""How many characters of a long line the HTML page shows before and behind a change."""
+
 
 def run(options: Namespace) -> int:
     """Prints the findings of each page, or its corrections.
@@ -84,19 +87,20 @@ def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
 
 def _corrections(options: Namespace) -> int:
     pages, bad = _each(options.files, lambda file: correct_page(_whole(file), name=file))
-    patches = [patch_of(page, Path(page.name).name) for page in pages]
+    patches = [patch_of(corrected, Path(corrected.name).name) for corrected in pages]
     text, mark = "".join(patches), ", computed by opmap "
     if options.html and pages:
-        from ...evidence.documentation_html import corrections_html  # here: the template engine is slow to load
-        from ...evidence.pages import MARK
+        from ...evidence.pages import MARK, page  # here: the template engine is slow to load
 
-        text, mark = corrections_html(pages, patches), MARK
+        names = [Path(corrected.name).name for corrected in pages]
+        shown = list(zip(names, pages, patches, strict=True))
+        text, mark = page("corrections.html", styles=["corrections.css"], pages=shown, around=_AROUND), MARK
     if pages and options.output is None:
         write_exactly(text)
     elif pages:
         check_output(options.output, mark.encode(), options.files, force=options.force)
         write_output(options.output, text.encode())
-    return 2 if bad else int(any(page.corrections or page.findings for page in pages))
+    return 2 if bad else int(any(corrected.corrections or corrected.findings for corrected in pages))
 
 
 def _whole(file: str) -> str:
