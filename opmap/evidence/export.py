@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -12,9 +13,11 @@ import onnx
 
 from ..cases.case import Case
 from ..cases.variants import Formed
+from ..diagnosis.diagnosis import Diagnosis
 from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
 from ..engines.machine.facts import Fact
+from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU, DIRECTML
 from ..engines.steps import Clear
 from ..errors import MappingError
@@ -23,15 +26,14 @@ from ..judge.record import Record, TensorRecord, at_wrong_output
 from ..mapping import IndexConversion, map_descriptor
 from ..mapping.dxdispatch import desc_json
 from ..tensors import DataType, Tensor
-from .cause_view import describe_case
+from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
-from .failure_folders import ISSUE, PROGRAM
-from .issue import Issue, issue_text
+from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
+from .issue import issue_text
 from .redaction import Redactor, texts
-from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
-from .reproducers.model_folders import folder_files, formed_model, tensor_proto
-from .reproducers.reproducer import MODEL, Recorded, program
+from .reproducers.model_folders import folder_files, formed_model, tensor_proto, write_files
+from .reproducers.reproducer import MODEL, Recorded, dry_run, program
 from .wrong_elements import comparable_bits
 
 
@@ -73,26 +75,13 @@ def export_folder(
     record = record and msgspec.structs.replace(record, message=message)
     default = provider if provider and provider.endswith("ExecutionProvider") else CPU
     inputs = case.inputs
-    issue = Issue(
-        case=case,
-        expected={
-            field: _tensor(output.data_type, output.sizes, inputs.of(field).expected)
-            for field, output in inputs.desc.outputs.items()
-        },
-        provider=(record and record.provider) or provider,
-        default=default,
-        record=record,
-        environment=[f"{name:13} {clean(value)}" for name, value in _facts(environment, record)],
-        diagnosis=[clean(line) for line in diagnosis],
-        again=clean(again) if again else None,
-        before=[earlier_case.id for earlier_case in before],
-    )
+    model, recorded, notes = None, None, list[str]()
     files: dict[str, bytes] = {}
     try:
         formed = _annotated(_formed(case, conversion), case)
         earlier = [(_formed(earlier_case, conversion), earlier_case) for earlier_case in before]
     except MappingError as error:
-        issue.notes.append(f"There is no {MODEL}, no test data and no {PROGRAM}: {error}.")
+        notes.append(f"There is no {MODEL}, no test data and no {PROGRAM}: {error}.")
     else:
         files |= folder_files(formed, case)
         steps: list[ExpectedStep] = []
@@ -110,12 +99,30 @@ def export_folder(
             recorded=recorded,
         )
         files[PROGRAM] = text.encode(errors="backslashreplace")
-        issue.model, issue.recorded = formed.model, recorded
+        model = formed.model
         if record and record.actual and record.actual.Differences and recorded is None:
-            issue.notes.append("The record does not hold all wrong elements of this large output: it is left out.")
+            notes.append("The record does not hold all wrong elements of this large output: it is left out.")
     files |= dxdispatch_files(case, inputs)
-    issue.files, issue.removed = sorted([*files, ISSUE]), redactor.removed if redactor else None
-    files[ISSUE] = issue_text(issue).encode(errors="backslashreplace")
+    text = issue_text(
+        case,
+        {
+            field: _tensor(output.data_type, output.sizes, inputs.of(field).expected)
+            for field, output in inputs.desc.outputs.items()
+        },
+        model=model,
+        recorded=recorded,
+        files=sorted([*files, ISSUE]),
+        removed=redactor.removed if redactor else None,
+        provider=(record and record.provider) or provider,
+        default=default,
+        record=record,
+        environment=[f"{name:13} {clean(value)}" for name, value in _facts(environment, record)],
+        diagnosis=[clean(line) for line in diagnosis],
+        again=clean(again) if again else None,
+        before=[earlier_case.id for earlier_case in before],
+        notes=notes,
+    )
+    files[ISSUE] = text.encode(errors="backslashreplace")
     return files
 
 
@@ -200,3 +207,36 @@ def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Ite
     if record and record.placement:
         nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
         yield "ran", f"{nodes or 'no node'} ({record.placement.source})"
+
+
+# --- the folders of a run ---
+
+MOST_CAUSES, MOST_OF_EACH = 10, 3
+"""The most causes with folders, and the most cases of each."""
+
+
+def write_failures(
+    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: OpenProvider, again: Callable[..., str]
+) -> None:
+    """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
+
+    A cause that shows only when batched has none: its cases need their common session. `again` gives the
+    command that runs a case again. Raises InputError if a folder cannot be written.
+    """
+    environment = provider.environment()
+    for number, diagnosis in enumerate(diagnoses[:MOST_CAUSES], 1):
+        if diagnosis.cause.only_batched:
+            continue
+        lines = CauseView.of(cause_group(diagnosis, again)).texts(f"cause {number}")
+        failures = [diagnosis.smallest, *diagnosis.cause.failures]
+        for case, failure in {failure.case.id: (failure.case, failure) for failure in failures[:MOST_OF_EACH]}.values():
+            files = export_folder(
+                case,
+                record=failure.record,
+                provider=provider.name,
+                environment=environment,
+                diagnosis=lines,
+                before=diagnosis.earlier,
+                again=None if diagnosis.shrunk is failure else again(case, diagnosis.earlier),
+            )
+            write_files(Path(folder, FOLDER, folder_name(case.id)), files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -14,7 +13,6 @@ from ..cases.variants import PLAIN, VARIANTS
 from ..engines.arrays import to_array
 from ..errors import cut
 from ..files import to_json
-from ..judge.record import Record
 from ..mapping.dxdispatch import desc_json
 from .cause_view import describe_case
 from .pages import markdown_page
@@ -41,52 +39,39 @@ _FILES = {
 """Beginning of a file's name -> what the file is."""
 
 
-@dataclass(kw_only=True)
-class Issue:
-    """What an issue says. `expected` has the right outputs by field, elements without a documented value masked.
-    `default` is the provider on which the program runs if none is named, `record` is the result if the case was run.
+def issue_text(
+    case: Case,
+    expected: Mapping[str, np.ndarray],
+    *,
+    model: onnx.ModelProto | None,
+    recorded: Recorded | None,
+    files: Sequence[str],
+    removed: Mapping[str, list[str]] | None,
+    **texts: object,
+) -> str:
+    """Returns the Markdown text. All texts are clean already.
 
-    All texts are clean already; `removed` has what was taken out of them, or None.
+    `expected` has the right outputs by field, elements without a documented value masked; `removed` what was taken out of the
+    texts, or None. `texts` go to the template: `record` is the result if the case was run on `provider`; `default` is the provider
+    on which the program runs if none is named, `again` the command that runs the case with opmap, `before` has the ids of the
+    cases before it; `environment`, `diagnosis` and `notes` are lines.
     """
-
-    case: Case
-    expected: Mapping[str, np.ndarray]
-    provider: str | None = None
-    default: str = ""
-    record: Record | None = None
-    environment: Sequence[str] = ()
-    diagnosis: Sequence[str] = ()
-    again: str | None = None
-    before: Sequence[str] = ()
-    model: onnx.ModelProto | None = None
-    recorded: Recorded | None = None
-    notes: list[str] = field(default_factory=list)
-    files: Sequence[str] = ()
-    removed: Mapping[str, list[str]] | None = None
-
-    @property
-    def tensors(self) -> list[str]:
-        """The descriptor in words, and the values of its tensors."""
-        case, recorded = self.case, self.recorded
-        inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
-        expected = {recorded.output: recorded.expected} if recorded else self.expected
-        outputs = [f"expected {output} = {_values(array)}" for output, array in expected.items()]
-        if recorded:
-            outputs.append(f"actual   {recorded.output} = {_values(recorded.actual)}")
-        return [describe_case(case), *inputs, *outputs]
-
-
-def issue_text(issue: Issue) -> str:
-    """Returns the Markdown text."""
-    case = issue.case
+    inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
+    right = {recorded.output: recorded.expected} if recorded else expected
+    outputs = [f"expected {output} = {_values(array)}" for output, array in right.items()]
+    if recorded:
+        outputs.append(f"actual   {recorded.output} = {_values(recorded.actual)}")
     return markdown_page(
         "issue.md",
-        issue=issue,
+        **texts,
+        case=case,
+        tensors=[describe_case(case), *inputs, *outputs],
         descriptor=to_json(desc_json(case.desc)).decode(),
         variant=None if case.variant == PLAIN else VARIANTS[case.variant].text,
-        graph=_graph(issue.model) if issue.model else "",
-        files=list(_described(issue.files)),
-        removed=summary(issue.removed or {}),
+        graph=_graph(model) if model else None,
+        recorded=recorded,
+        files=list(_described(files)),
+        removed=None if removed is None else summary(removed),
     )
 
 

@@ -16,9 +16,8 @@ from ..engines.arrays import to_array
 from ..engines.sessions import DIRECTML
 from ..known import Defect
 from ..tensors import Tensor
-from .reproducers.dry_run import expected_steps
 from .reproducers.dxdispatch_files import dxdispatch_files
-from .reproducers.reproducer import program, program_text
+from .reproducers.reproducer import expected_steps, program, program_text
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages with the DirectML EP, each a column of the table."""
@@ -85,7 +84,6 @@ def reproducer(defect: Defect) -> str:
         files = dxdispatch_files(item, item.inputs)
         return program_text("dxdispatch").format(title=title, files=files, expected=expected)
     return program(expected_steps(item), title=title, provider=DIRECTML)
-
 
 
 def find_item(id: str) -> Case | ContractProbe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -38,10 +38,9 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
     bundle = read_bundle(folder)
     cleaner = _Cleaner(bundle, redactor)
     with ResultsFolder(output, RECORDS, option="-o").whole_or_not() as files:
-        files.write_lines(map(cleaner.value, _lines(bundle)))
-        for name in DOCUMENTS:
-            if (bundle.folder / name).exists():
-                files.write_file(name, formatted(cleaner.value(read_json(bundle.folder / name, dict))))
+        files.write_lines(cleaner.value(line) for _, line in read_lines(bundle.folder / RECORDS, dict))
+        for name, document in cleaner.documents.items():
+            files.write_file(name, formatted(cleaner.value(document)))
         left_out = _copy_failures(bundle, files.path, cleaner)
         _write_reports(bundle, files, redactor)
     bundle_names = {RECORDS, *DOCUMENTS, *REPORTS, HTML, FOLDER}
@@ -57,11 +56,11 @@ class _Cleaner:
         for _, record in bundle.read_records():
             if record.file is None and record.case:
                 self._kept.add(record.case)  # it is in the catalogue
-        for line in _lines(bundle):
+        for _, line in read_lines(bundle.folder / RECORDS, dict):
             redactor.learn(texts(line))
-        for name in DOCUMENTS:
-            if (bundle.folder / name).exists():
-                redactor.learn(texts(read_json(bundle.folder / name, dict)))
+        existing = [name for name in DOCUMENTS if (bundle.folder / name).exists()]
+        self.documents = {name: read_json(bundle.folder / name, dict) for name in existing}
+        redactor.learn(texts(self.documents))
 
     def text(self, text: str) -> str:
         """Returns a text without names and paths."""
@@ -107,12 +106,6 @@ def _keys() -> set[str]:
         [Record, *DOCUMENTS.values()], schema_hook=lambda _: {"description": "any value"}
     )
     return {key for type in types.values() for key in type.get("properties", ())}
-
-
-def _lines(bundle: WrittenBundle) -> Iterator[object]:
-    """Yields the records as JSON values."""
-    for _, line in read_lines(bundle.folder / RECORDS, dict):
-        yield line
 
 
 def _copy_failures(bundle: WrittenBundle, output: Path, cleaner: _Cleaner) -> list[str]:

@@ -13,7 +13,7 @@ from ..diagnosis.relations_wrong import WrongOutput
 from ..judge.compare import unravel
 from ..pseudocode import show
 from ..tensors import DataType
-from .wrong_elements import values
+from .wrong_elements import source_of, values
 
 MOST_ROWS, MOST_COLUMNS = 8, 6
 """The most rows and columns of a tensor that are shown. The others are left out, and a note says so."""
@@ -127,32 +127,19 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     revealed = [address for address in read if address >= 0]
     first = next((at for at, address in zip(places, read, strict=True) if address >= 0), places[0])
     expected.marks[first] = RIGHT
-    source = case.desc.origins(case.tensors)[first]
+    source, fields = case.desc.origins(case.tensors)[first], case.desc.own_spec.pseudocode.tensors
     for mark, address in [
         *([(SOURCE, source)] if source is not None else []),
         *((READ, a) for a in revealed[:MOST_READ]),
     ]:
-        for shown, place in _places(case, inputs, address):
-            shown.marks.setdefault(place, mark)
+        for name, place in source_of(case, address):
+            if name in fields:  # the number 0 is no tensor that is shown
+                inputs[fields[name]].marks.setdefault(place, mark)
     for name, address in _indices_of(case, first):
         inputs[name].marks.setdefault(address, USED)
     (wanted,), (got,) = expected.texts([first]), actual.texts([first])
     element = f"{case.desc.output_label}{list(unravel(first, case.desc.output.sizes))}"
     return f"{len(places)} of {len(actual.bits)} elements are wrong; {element} must be {wanted}, got {got}"
-
-
-def _places(case: Case, inputs: Mapping[str, _Shown], address: int) -> Iterator[tuple[_Shown, int]]:
-    """Yields the tensor, and the address in it, of an address that counts through all tensors that are moved.
-
-    The number 0 is no tensor that is shown.
-    """
-    fields = case.desc.own_spec.pseudocode.tensors
-    for name, tensor in case.desc.moved(case.tensors).items():
-        if address < len(tensor.bits):
-            if name in fields:
-                yield inputs[fields[name]], address
-            return
-        address -= len(tensor.bits)
 
 
 def _indices_of(case: Case, element: int) -> Iterator[tuple[str, int]]:

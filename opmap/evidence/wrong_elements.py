@@ -67,10 +67,19 @@ def _right_side(text: str) -> str:
 
 def _source(wrong: WrongOutput, address: int) -> str:
     """Returns the element of an input that has this address; nothing if it is not known."""
-    access = wrong.case.desc.access
+    sizes = wrong.case.desc.access.sizes
+    return "".join(f"{name}{list(unravel(at, sizes[name]))}" for name, at in source_of(wrong.case, address))
+
+
+def source_of(case: Case, address: int) -> Iterator[tuple[str, int]]:
+    """Yields the tensor, by its name in the pseudocode, and the address in it, of an address that counts through all tensors that are moved.
+
+    Yields nothing for an address that is not known.
+    """
+    access = case.desc.access
     for name in access.sources if address >= 0 else ():
         count = prod(access.sizes[name])
         if address < count:
-            return f"{name}{list(unravel(address, access.sizes[name]))}"
+            yield name, address
+            return
         address -= count
-    return ""

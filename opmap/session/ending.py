@@ -95,7 +95,7 @@ def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: 
     from ..evidence.written_bundle import read_bundle
 
     if session.provider and diagnoses:
-        from ..evidence.failures import write_failures
+        from ..evidence.export import write_failures
 
         with noting(unwritten, session):
             write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
