@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import onnx
+import onnx.printer
 
 from ..cases.case import Case
-from ..cases.variants import Formed
+from ..cases.variants import PLAIN, VARIANTS, Formed
 from ..diagnosis.diagnosis import Diagnosis
 from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
@@ -20,7 +21,8 @@ from ..engines.machine.facts import Fact
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU, DIRECTML
 from ..engines.steps import Clear
-from ..errors import MappingError
+from ..errors import MappingError, cut
+from ..files import to_json
 from ..judge.judge import fits_int32
 from ..judge.record import Record, TensorRecord, at_wrong_output
 from ..mapping import IndexConversion, map_descriptor
@@ -29,8 +31,8 @@ from ..tensors import DataType, Tensor
 from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
 from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
-from .issue import issue_text
-from .redaction import Redactor, texts
+from .pages import markdown_page
+from .redaction import Redactor, summary, texts
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto, write_files
 from .reproducers.reproducer import MODEL, Recorded, dry_run, program
@@ -207,6 +209,89 @@ def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Ite
     if record and record.placement:
         nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
         yield "ran", f"{nodes or 'no node'} ({record.placement.source})"
+
+
+# --- the text of an issue ---
+
+_MOST_GRAPH = 8_000
+"""The most characters of a graph's text. An issue on GitHub has at most 65,536 characters."""
+
+_MOST_ELEMENTS = 64
+"""The most elements of a tensor that are shown."""
+
+_FILES = {
+    "repro.py": "runs the model, compares bit for bit; needs numpy and onnxruntime",
+    "model.onnx": "the ONNX model; its metadata has the descriptor and the case",
+    "test_data_set_0/": "inputs and expected outputs, in the layout of ONNX's test data",
+    "actual_": "the wrong output",
+    "dxdispatch.json": "the same descriptor for DxDispatch, without ONNX Runtime",
+    "dxdispatch_expected.json": "the output that DirectML must then print",
+    "dxdispatch/": "large arrays of these two",
+    "before_": "a model that runs before",
+    "arrays/": "arrays of repro.py",
+}
+"""Beginning of a file's name -> what the file is."""
+
+
+def issue_text(
+    case: Case,
+    expected: Mapping[str, np.ndarray],
+    *,
+    model: onnx.ModelProto | None,
+    recorded: Recorded | None,
+    files: Sequence[str],
+    removed: Mapping[str, list[str]] | None,
+    **texts: object,
+) -> str:
+    """Returns the Markdown text. All texts are clean already.
+
+    `expected` has the right outputs by field, elements without a documented value masked; `removed` what was taken out of the
+    texts, or None. `texts` go to the template: `record` is the result if the case was run on `provider`; `default` is the provider
+    on which the program runs if none is named, `again` the command that runs the case with opmap, `before` has the ids of the
+    cases before it; `environment`, `diagnosis` and `notes` are lines.
+    """
+    inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
+    right = {recorded.output: recorded.expected} if recorded else expected
+    outputs = [f"expected {output} = {_values(array)}" for output, array in right.items()]
+    if recorded:
+        outputs.append(f"actual   {recorded.output} = {_values(recorded.actual)}")
+    return markdown_page(
+        "issue.md",
+        **texts,
+        case=case,
+        tensors=[describe_case(case), *inputs, *outputs],
+        descriptor=to_json(desc_json(case.desc)).decode(),
+        variant=None if case.variant == PLAIN else VARIANTS[case.variant].text,
+        graph=_graph(model) if model else None,
+        recorded=recorded,
+        files=list(_described(files)),
+        removed=None if removed is None else summary(removed),
+    )
+
+
+def _values(array: np.ndarray) -> str:
+    if array.size > _MOST_ELEMENTS:
+        return f"{array.size:,} elements"
+    return str(array.tolist()).replace("None", "undefined")
+
+
+def _graph(model: onnx.ModelProto) -> str:
+    """Returns the model as ONNX text, without the texts about it."""
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    plain.ClearField("metadata_props")
+    plain.ClearField("doc_string")
+    return cut(onnx.printer.to_text(plain), _MOST_GRAPH)
+
+
+def _described(files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the files, those of one folder or kind together, each with what it is."""
+    for beginning, text in _FILES.items():
+        matching = [
+            name for name in files if name == beginning or (beginning[-1] in "/_" and name.startswith(beginning))
+        ]
+        if matching:
+            yield (beginning if beginning.endswith("/") else ", ".join(matching)), text
 
 
 # --- the folders of a run ---

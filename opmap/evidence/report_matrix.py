@@ -36,38 +36,22 @@ class MatrixCell(NamedTuple):
     level: str
 
 
-@dataclass(frozen=True)
-class Count:
-    """The cases of one cell: all, those that failed, and those with a verdict that is good but not `pass`.
+Count: TypeAlias = Counter[str]
+"""The cases of one cell: `cases` are all, `failed` those that failed, `other` those with a verdict that is good but not `pass`.
 
-    `accepted` cases are those that the provider took, `right` ones those whose result is the documented one. `documented` is
-    whether the page documents the index type at this feature level.
-    """
-
-    cases: int = 0
-    failed: int = 0
-    other: int = 0
-    accepted: int = 0
-    right: int = 0
-    documented: bool = False
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a matrix: the type, and the cells in the order of the columns."""
-
-    type: str
-    cells: Sequence[Count]
+`accepted` cases are those that the provider took, `right` ones those whose result is the documented one. `documented` is 1 if
+the page documents the index type at this feature level.
+"""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """The matrix of one operator: its columns, by their names, its rows, and the cell of all its cases."""
+    """The matrix of one operator: its columns, by their names; its rows, by type, each with its cells; and the cell of all its cases."""
 
     operator: str
     total: Count
     columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Mapping[str, Sequence[Count]]
 
 
 def place(record: Record, case: Case | None) -> MatrixCell:
@@ -156,28 +140,25 @@ def _matrices(
     keys: Sequence[Key], records: Sequence[Record], order: Callable[[str], Any], documented: Set[Key] = frozenset()
 ) -> list[Matrix]:
     """Returns one matrix for each operator. `keys` has the key of the cell of each record."""
-    counters: dict[Key, Counter[str]] = {key: Counter() for key in documented}
+    cells: dict[Key, Count] = {key: Counter(documented=1) for key in documented}
     for key, record in zip(keys, records, strict=True):
-        counts = counters.setdefault(key, Counter())
-        counts["cases"] += 1
-        counts["failed"] += record.failed
-        counts["other"] += not record.failed and record.verdict != Verdict.PASS
-        counts["accepted"] += _accepted(record)
-        counts["right"] += record.verdict.standing == "right"
+        counted = {
+            "cases": True,
+            "failed": record.failed,
+            "other": not record.failed and record.verdict != Verdict.PASS,
+            "accepted": _accepted(record),
+            "right": record.verdict.standing == "right",
+        }
+        cells.setdefault(key, Counter()).update(name for name, is_so in counted.items() if is_so)
 
     def matrix(operator: str) -> Matrix:
-        own = {key: counts for key, counts in counters.items() if key[0] == operator}
+        own = {key: count for key, count in cells.items() if key[0] == operator}
         columns = sorted({column for _, _, column in own}, key=order)
-
-        def count(key: Key) -> Count:
-            return Count(**own.get(key, Counter()), documented=key in documented)
-
         types = sorted({type for _, type, _ in own}, key=_size)
-        rows = [Row(type, [count((operator, type, column)) for column in columns]) for type in types]
-        total: Mapping[str, Any] = sum(own.values(), Counter())
-        return Matrix(operator, Count(**total), columns, rows)
+        rows = {type: [own.get((operator, type, column), Counter()) for column in columns] for type in types}
+        return Matrix(operator, sum(own.values(), Counter()), columns, rows)
 
-    return sorted(map(matrix, sorted({key[0] for key in counters})), key=lambda one: not one.total.failed)
+    return sorted(map(matrix, sorted({key[0] for key in cells})), key=lambda one: not one.total["failed"])
 
 
 def _size(type: str) -> tuple[int, str]:

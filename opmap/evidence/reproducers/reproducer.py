@@ -17,6 +17,10 @@ from importlib.resources import files as package_files
 
 import msgspec
 import numpy as np
+import onnx
+import onnx.parser
+import onnx.printer
+from onnx import numpy_helper
 
 from ...cases.case import Case
 from ...cases.contract_probes import ContractProbe
@@ -24,13 +28,15 @@ from ...cases.variants import VARIANTS, Formed, Inputs
 from ...cases.variants.run_modes import VariantStep
 from ...engines.expectations import ExpectedStep
 from ...engines.steps import AnyStep, Open, Run, Setup
-from ...errors import printable
+from ...errors import printable, printable_lines
 from ...fuzz.judging import RISE, WINDOWS
 from ...mapping import map_descriptor
-from .literals import LONG, array_literal, model_literal
 from .model_folders import formed_model
 
 MODEL = "model.onnx"
+
+LONG = 48
+"""Arrays with more elements are written as bytes."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,7 @@ class _Writer:
 
     def model(self, raw: bytes) -> str:
         """Returns an expression with a model: its text or its bytes, or its file."""
-        return model_literal(raw) if self.files is None else self._file(raw, f"before_{len(self.files)}.onnx")
+        return _model_literal(raw) if self.files is None else self._file(raw, f"before_{len(self.files)}.onnx")
 
     def content(self, name: str, content: np.ndarray) -> str:
         """Returns an expression with the bytes of a file that a session needs."""
@@ -178,7 +184,7 @@ class _Writer:
 
     def _array(self, array: np.ndarray) -> str:
         if self.files is None or array.size <= LONG:
-            return array_literal(array)
+            return _array_literal(array)
         raw, dtype = array.tobytes(), f"np.{'bool_' if array.dtype == np.bool_ else array.dtype.name}"
         for name, content in self.files.items():  # the values are the last bytes of a tensor's file
             if name.startswith("test_data_set_0/") and content.endswith(raw):
@@ -202,6 +208,62 @@ def set_fields(struct: msgspec.Struct) -> dict[str, object]:
         if each.required or isinstance(value, np.ndarray) or value != default:
             fields[each.name] = value
     return fields
+
+
+# --- expressions for arrays and models ---
+
+
+def _array_literal(array: np.ndarray) -> str:
+    """Returns an expression with exactly these bits."""
+    dtype = f"np.{'bool_' if array.dtype == np.bool_ else array.dtype.name}"
+    if array.size == 0:
+        return f"np.zeros({array.shape!r}, {dtype})"
+    if array.size > LONG:
+        return f"np.frombuffer(bytes.fromhex({array.tobytes().hex()!r}), {dtype}).reshape({array.shape!r})"
+    values = array.tolist()
+    if np.array(values, array.dtype).tobytes() == array.tobytes() and np.isfinite(array).all():
+        return f"np.array({values!r}, {dtype})"
+    words = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    return f"np.array({words.tolist()!r}, np.uint{8 * array.dtype.itemsize}).view({dtype})"
+
+
+def _model_literal(raw: bytes) -> str:
+    """Returns an expression with a model: its text in ONNX's form if that says the same, else its bytes."""
+    try:
+        model = onnx.load_from_string(raw)
+        text = onnx.printer.to_text(model)
+        if (
+            '"""' not in text
+            and "\\" not in text
+            and text == printable_lines(text)
+            and _same(onnx.parser.parse_model(text), model)
+        ):
+            return f'"""\n{text}\n"""'
+    except Exception:  # the parser and the printer do not know everything that a model can have
+        pass
+    return f"bytes.fromhex({raw.hex()!r})"
+
+
+def _same(model: onnx.ModelProto, other_model: onnx.ModelProto) -> bool:
+    """Returns whether two models are equal, however they write the values of their tensors."""
+    for either in (model, other_model):
+        _plain(either.graph)
+    for name in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
+        model.ClearField(name)
+        other_model.ClearField(name)
+    return bool(model == other_model)
+
+
+def _plain(graph: onnx.GraphProto) -> None:
+    for tensor in graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    for node in graph.node:
+        if not node.domain:
+            node.ClearField("domain")
+        for attribute in node.attribute:
+            attribute.ClearField("doc_string")
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _plain(attribute.g)
 
 
 # --- the steps of a case, without a provider ---
