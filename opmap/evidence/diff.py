@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, pairwise
@@ -271,17 +271,14 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
     left, rest = dict(enumerate(old)), list(new)
     pairs: list[tuple[Group | None, Group | None]] = []
     for of_old, of_new in _SAME:
-        waiting: dict[object, deque[int]] = {}
+        numbers: dict[object, list[int]] = {}
         for number, group in left.items():
             for key in of_old(group):
-                waiting.setdefault(key, deque()).append(number)
+                numbers.setdefault(key, []).append(number)
+        waiting = {key: iter(of_key) for key, of_key in numbers.items()}  # what is taken from them is looked at once
         unpaired = []
         for group in rest:
-            queues = [waiting[key] for key in of_new(group) if key in waiting]
-            for queue in queues:
-                while queue and queue[0] not in left:
-                    queue.popleft()
-            partner = next((queue[0] for queue in queues if queue), None)
+            partner = next((n for key in of_new(group) for n in waiting.get(key, ()) if n in left), None)
             if partner is None:
                 unpaired.append(group)
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +17,7 @@ from ..known import Defect
 from ..tensors import Tensor
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.reproducer import expected_steps, program, program_text
+from .sections import quiet_table
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages with the DirectML EP, each a column of the table."""
@@ -37,12 +37,7 @@ def table(defects: Sequence[Defect]) -> Table:
     id, kind, title, *places, device = COLUMNS
     classes = {defect.device_class for defect in defects}
     seen_on = f", all seen on: {', '.join(*classes)}" if len(classes) == 1 else ""
-    table = Table(
-        title=f"known defects of the DirectML execution provider{seen_on}",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
+    table = quiet_table(f"known defects of the DirectML execution provider{seen_on}")
     table.add_column(kind, no_wrap=True)
     table.add_column(f"{id}: {title}", overflow="fold")
     for name in places if seen_on else [*places, device]:

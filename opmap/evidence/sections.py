@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
@@ -31,6 +32,11 @@ _NUMBER = re.compile(r"[\d,/]*|[?-]")
 def style(word: str) -> str:
     """Returns the colour of a verdict, or of another word of a table; none for any other text."""
     return _STYLES.get(word, "")
+
+
+def quiet_table(title: str) -> Table:
+    """Returns an empty table with one line, below its head."""
+    return Table(title=printable(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def _least_width(column: Column) -> int:

@@ -11,9 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from ...cases.case import Case
 from ...cases.contract_probes import ContractProbe
 from ...diagnosis.versions import RUNS, WITHOUT_RESULT, Cell, conclusion, run_item
@@ -24,6 +21,7 @@ from ...errors import InputError, printable
 from ...evidence.cause_view import case_of
 from ...evidence.documents import SmallestDocument
 from ...evidence.known_defects import find_item
+from ...evidence.sections import quiet_table
 from ...evidence.terminal import console, print_line, progress, stdout_for_json, write_json
 from ...evidence.written_bundle import read_diagnosis
 from ...judge.judge import Judge
@@ -184,7 +182,7 @@ def _document(name: str, cells: Sequence[Cell]) -> dict[str, object]:
 def _print(name: str, cells: Sequence[Cell]) -> None:
     """Prints the table, the first message of each word, and what the table shows."""
     columns = sorted({cell.onnxruntime for cell in cells}, key=version_key)
-    table = Table(title=printable(name), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = quiet_table(name)
     for title in ("DirectML", *(f"ONNX Runtime {version}" for version in columns)):
         table.add_column(title, no_wrap=True)
     for directml in sorted({cell.directml for cell in cells}, key=version_key):
