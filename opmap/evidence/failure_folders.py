@@ -25,12 +25,10 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 """Names that are no files on Windows."""
 
 
-_FILES = (ISSUE, PROGRAM, "model.onnx", EXTERNAL_FILE, "dxdispatch.json", "dxdispatch_expected.json")
-
 _WRITTEN = re.compile(
-    rf"""{"|".join(map(re.escape, _FILES))}
+    rf"""{"|".join(map(re.escape, (ISSUE, PROGRAM, "model.onnx", EXTERNAL_FILE)))} | dxdispatch(_expected)?\.json
     | actual_\d+\.pb | test_data_set_0(/(input|output)_\d+\.pb)? | dxdispatch(/\w+\.npy)?
-    | before_\d+[\w.]* | arrays(/\d+\.npy)?""",
+    | before_\d+[\w.]* | arrays(/\d+\.bin)?""",
     re.VERBOSE,
 )
 """The paths in a folder that `export_folder` writes."""

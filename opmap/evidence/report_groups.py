@@ -29,13 +29,11 @@ MOST_GROUPS, MOST_PICTURES = 100, 20
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """One cause, as the page shows it. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
+    """One cause, as the page shows it: its `cause`, which diagnosis.json holds. `folder` is its reproducer's, relative to the bundle."""
 
     number: int
-    cases: int
+    cause: Group
     view: CauseView
-    operators: Sequence[str]
-    ids: Sequence[str]
     folder: str | None
     picture: Picture | None
 
@@ -71,7 +69,7 @@ def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
     shown = [
         _group(number, group, bundle, records, cases) for number, group in enumerate(islice(every, MOST_GROUPS), 1)
     ]
-    number_of = {id: group.number for group in reversed(shown) for id in group.ids}
+    number_of = {id: group.number for group in reversed(shown) for id in group.cause.ids}
     return Groups(shown, len(every) - len(shown), number_of)
 
 
@@ -97,7 +95,7 @@ def _group(
         elif output in case.desc.outputs:
             case = replace(case, desc=case.desc.of_output(output))
         shown = picture(case, comparable_bits(case, actual))
-    return ShownGroup(number, group.cases, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
+    return ShownGroup(number, group, CauseView.of(group), _folder(bundle, id), shown)
 
 
 def again_in(bundle: WrittenBundle) -> list[str]:

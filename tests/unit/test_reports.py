@@ -153,10 +153,10 @@ class TestFiles:
         assert link.is_symlink() and elsewhere.exists()
         assert elsewhere.is_file() or (elsewhere / "issue.md").is_file() or (elsewhere / "stale" / "issue.md").is_file()
 
-    @pytest.mark.parametrize("before", [[], ["gather/example.2"]])
+    @pytest.mark.parametrize("before", [[], ["gather/example.2"], ["gather/uint16/d6.axis3.k3/int64.mix/addr.125c69"]])
     @pytest.mark.parametrize("id", ["gather/example.1", "gather/example.1/external"])
     def test_is_written(self, id, before, tmp_path):
-        """All files of an exported folder are files that opmap writes."""
+        """All files of an exported folder are files that opmap writes. A large array of the program has a file of its own."""
         files = export_folder(find_case(id), before=[find_case(one) for one in before])
         write_files(tmp_path, files)
 
