@@ -19,9 +19,9 @@ from ..cases.values import as_stored
 from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
 from ..pseudocode import array_of
+from ..reducer import Budget, Reduction, lower_numbers, shrink, without_some
 from ..tensors import DataType, Tensor, to_bits
 from .draft import GAP, RANKS, Draft
-from .shrink import Budget, Reduction, shrink, without_some
 
 _CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
 """The sizes to which all sizes are cut together, one after the other."""
@@ -65,13 +65,6 @@ def shrink_case(case: Case, fails: Callable[[Case], bool], *, budget: Budget | N
 
 def _key(case: Case) -> Hashable:
     return case.desc, case.variant, *(tensor.to_bytes() for tensor in case.tensors.values())
-
-
-def _lower(number: int, lowest: int) -> Iterator[int]:
-    """Gives lower numbers: the lowest two, then those at a distance of a power of two, the farthest first."""
-    yield from range(lowest, min(lowest + 2, number))
-    for bit in reversed(range((number - lowest).bit_length())):
-        yield number - (1 << bit)
 
 
 # --- other sizes, numbers and types ---
@@ -166,7 +159,7 @@ def _lower_sizes(case: Case) -> Iterator[Case]:
     sizes = _sizes(case)
     for group in _groups(sizes):
         name, at = min(group)
-        for size in _lower(sizes[name][at], 1):
+        for size in lower_numbers(sizes[name][at], 1):
             lower = {
                 name: tuple(size if (name, at) in group else before for at, before in enumerate(dims))
                 for name, dims in sizes.items()
@@ -239,12 +232,12 @@ def _lower_numbers(case: Case) -> Iterator[Case]:
     for name, number in case.desc.numbers.items():
         if isinstance(number, tuple):
             for at, n in enumerate(number):
-                for less in dict.fromkeys((1, 0, *_lower(abs(n), 0))):
+                for less in dict.fromkeys((1, 0, *lower_numbers(abs(n), 0))):
                     if less < abs(n) or n < 0:
                         changed = (*number[:at], less, *number[at + 1 :])
                         yield from _redrafted(case, numbers={**numbers, name: changed})
             continue
-        for less in _lower(number, 0):
+        for less in lower_numbers(number, 0):
             yield from _redrafted(case, numbers={**numbers, name: less})
 
 
@@ -337,7 +330,7 @@ def _low_indices(case: Case) -> Iterator[Case]:
     for name in case.desc.index_tensors():
         values = case.tensors[name].integers
         for at in [at for at, value in enumerate(values) if abs(value) > 1][:MOST_VALUES]:
-            for distance in _lower(abs(values[at]), 1):
+            for distance in lower_numbers(abs(values[at]), 1):
                 index = distance if values[at] > 0 else -distance
                 changed = [index if place == at else value for place, value in enumerate(values)]
                 yield _with(case, name, to_bits(case.tensors[name].data_type, changed))

@@ -14,6 +14,7 @@ from ..errors import names
 from ..faults import Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
+from ..reducer import Budget
 from ..tensors import special_values
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import FEWEST_KNOWN, Asked, make_exact
@@ -32,7 +33,6 @@ from .diagnosis import NOT_ALWAYS, NOT_CHECKED, Diagnosis, is_unknown, unknown_a
 from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
-from .shrink import Budget
 from .sides import OpenWith, whose_fault
 from .smaller_failure import SmallerFailure
 from .stability import Fresh, Run, Stability, in_common, stability

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from ..cases.case import Case
 from ..cases.features import features
 from ..judge.record import Record
+from ..reducer import Budget
 from ..vocabulary import Verdict
 from .case import shrink_case
 from .causes import Cause
 from .conditions import Condition
 from .failures import Failure, failure_of
-from .shrink import Budget
 
 
 @dataclass

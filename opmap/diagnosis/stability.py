@@ -13,8 +13,8 @@ from ..cases.comparisons import Comparison
 from ..cases.features import features
 from ..errors import names
 from ..judge.record import Record
+from ..reducer import Budget, shrink, without_some
 from ..vocabulary import Verdict
-from .shrink import Budget, shrink, without_some
 
 Run = Callable[[Case], Record]
 """Judges a case."""

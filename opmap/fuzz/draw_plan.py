@@ -167,12 +167,13 @@ class PlanDrawing:
         )
         return setup, replay
 
-    def _some_outputs(self, graph: Graph) -> tuple[str, ...] | None:
+    def _some_outputs(self, graph: Graph) -> tuple[str, ...]:
+        """Returns the outputs that are asked for; none if all are."""
         allowed = "subset" in self.on
         outputs = [name for name in graph.outputs if not chance(self.random, 3, allowed)]
         if chance(self.random, 3, allowed):
             outputs.reverse()
-        return tuple(outputs) if outputs and outputs != list(graph.outputs) else None
+        return tuple(outputs) if outputs != list(graph.outputs) else ()
 
     # --- actions ---
 

@@ -212,7 +212,7 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         "older-dropped": any(at < opened for at in other_drops),
         "dropped-bound": dropped_bound,
         "fed": any(call.round.fed or defaults & call.values.keys() for call in calls),
-        "subset": any(run.outputs is not None for run in runs),
+        "subset": any(run.outputs for run in runs),
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),
         "overlap": overlapping,

@@ -20,6 +20,9 @@ from .reference import Sizes
 SETTINGS = {FUSION_OFF: "fusion-off", ARENA_OFF: "arena-off"}
 """An entry of a session's configuration that is 1 -> the switch, and the feature, with this meaning."""
 
+PLAIN = Setup(cpu_nodes=True)
+"""The plainest setup."""
+
 Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 """What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""
 
@@ -44,16 +47,19 @@ class Opening(Action, frozen=True):
 
     session: str
     graph: int = 0
-    setup: Setup = Setup()
+    setup: Setup = PLAIN
     replay: bool = False
 
 
 class Running(Action, frozen=True):
-    """Runs a session. `values` feeds OrtValues, `keep` leaves outputs in OrtValues; both are by the graph's names."""
+    """Runs a session. `values` feeds OrtValues, `keep` leaves outputs in OrtValues; both are by the graph's names.
+
+    Without `outputs` all are asked for.
+    """
 
     session: str
     round: SeededInputs = SeededInputs()
-    outputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
     method: Method = "run"
     values: dict[str, str] = {}
     keep: dict[str, str] = {}

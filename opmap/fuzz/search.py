@@ -10,7 +10,7 @@ What ran often is drawn less: of a few plans the one is performed whose operator
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count as count_from
@@ -18,10 +18,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ..diagnosis.shrink import Budget, Reduction, shrink
 from ..engines.performer import Performer
 from ..errors import without_stack
 from ..operators.random_source import RandomSource, SeededSource
+from ..reducer import Budget, shrink
 from ..tensors import DataType
 from . import reference
 from .coverage import Table, Watched, count, rarity
@@ -336,8 +336,9 @@ class Search:
             """Returns the smallest plan that fails. `confirmed`: each one fails in a fresh process too."""
             budgets.append(Budget(TRIALS, max(end - self.clock(), 0.0), self.clock))
             first = [plainest] if failure.kind == "crash" else []
-            steps = [_allowed(reduction) for reduction in (*first, fewer_actions, smaller_graphs, plainer_actions)]
-            return shrink(plan, partial(fails, confirmed=confirmed), steps, key=msgspec.json.encode, budget=budgets[-1])
+            steps = [*first, fewer_actions, smaller_graphs, plainer_actions]
+            fails_so = partial(fails, confirmed=confirmed)
+            return shrink(plan, fails_so, steps, key=msgspec.json.encode, valid=_is_allowed, budget=budgets[-1])
 
         budgets: list[Budget] = []
         smallest = smallest_of(plan, False)
@@ -493,18 +494,11 @@ def _is_shown_by(find: Find, new: Find) -> bool:
     return covers(find.features, new.features) or find.features == new.features
 
 
-def _allowed(reduction: Reduction[Plan]) -> Reduction[Plan]:
-    """Returns a reduction that gives only plans that are allowed: the others would be counted as trials."""
-
-    def reduced(plan: Plan) -> Iterator[Plan]:
-        for smaller in reduction(plan):
-            try:
-                planned(smaller)
-            except Invalid:
-                continue
-            yield smaller
-
-    return reduced
+def _is_allowed(plan: Plan) -> bool:
+    try:
+        return bool(planned(plan))
+    except Invalid:
+        return False
 
 
 def _sorted(needs: Features) -> list[list[str]]:

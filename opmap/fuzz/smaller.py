@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import msgspec
 
-from ..diagnosis.shrink import without_some
-from ..engines.steps import Setup
+from ..reducer import lower_numbers, plainer, without_some
 from .graphs import Dims, Graph, Node, Source, infer
 from .plan import (
+    PLAIN,
     AnyAction,
     Binding,
     Clearing,
@@ -32,6 +32,9 @@ from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_rea
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
+
+_OF_ACTIONS, _OF_SOURCES = ("graph", "place", "cpu_nodes"), ("sizes", "seed", "values", "limit")
+"""Fields of actions and of sources that no reduction changes."""
 
 MOST_CHOICES = 400
 """How many plans of one to three actions are tried, at most."""
@@ -74,8 +77,9 @@ def _plainest_graph(graph: Graph) -> Graph:
 
 
 def _plainest_action(action: AnyAction) -> AnyAction:
+    """Returns an action with a plain setup, or with values that follow from its seed alone."""
     if isinstance(action, Opening):
-        return _with(action, setup=Setup(cpu_nodes=True), replay=False)
+        return _with(action, setup=PLAIN, replay=False)
     if isinstance(action, (Running, Binding, Putting, Updating)):
         return _with(action, round=SeededInputs(seed=action.round.seed))
     return action
@@ -91,8 +95,8 @@ def smaller_graphs(plan: Plan) -> Iterator[Plan]:
 def plainer_actions(plan: Plan) -> Iterator[Plan]:
     """Gives plans in which one action is plainer: its setup, its values, or what it does with its outputs."""
     for at, action in enumerate(plan.actions):
-        for plainer in _plainer_action(action):
-            yield msgspec.structs.replace(plan, actions=(*plan.actions[:at], plainer, *plan.actions[at + 1 :]))
+        for simpler in plainer(action, _OF_ACTIONS):
+            yield _with(plan, actions=(*plan.actions[:at], simpler, *plan.actions[at + 1 :]))
 
 
 def _used(plan: Plan) -> Plan:
@@ -112,73 +116,28 @@ def _without_gone(plan: Plan) -> Plan:
     outputs = {name for graph in plan.graphs for name in graph.outputs}
     gone = {a.value for a in plan.actions if isinstance(a, (Putting, Updating)) and a.name not in inputs | outputs}
     left = (a for a in plan.actions if not (isinstance(a, (Putting, Updating, Getting)) and a.value in gone))
-    return _with(plan, actions=tuple(_naming(action, inputs, outputs) for action in left))
+    there = {"sizes": inputs, "fed": inputs, "values": inputs, "outputs": outputs, "keep": outputs}
+    return _with(plan, actions=tuple(_naming(action, there) for action in left))
 
 
-def _naming(action: AnyAction, inputs: Collection[str], outputs: Collection[str]) -> AnyAction:
-    """Returns an action that names no other inputs and outputs."""
-
-    def kept(names: Mapping[str, T], there: Collection[str]) -> dict[str, T]:
-        return {name: value for name, value in names.items() if name in there}
-
-    if isinstance(action, Overlapping):
-        return _with(action, runs=tuple(_naming(run, inputs, outputs) for run in action.runs))
-    if isinstance(action, (Running, Binding, Putting, Updating)):
-        round = action.round
-        fed = tuple(name for name in round.fed if name in inputs)
-        action = _with(action, round=_with(round, sizes=kept(round.sizes, inputs), fed=fed))
-    if isinstance(action, Running):
-        wanted = tuple(name for name in action.outputs or () if name in outputs) or None
-        return _with(action, values=kept(action.values, inputs), outputs=wanted, keep=kept(action.keep, outputs))
-    if isinstance(action, Binding):
-        return _with(action, values=kept(action.values, inputs), outputs=kept(action.outputs, outputs))
-    return action
+def _naming(struct: S, there: Mapping[str, Collection[str]]) -> S:
+    """Returns an action that names only what is there. `there` has the names that a field of an action may have."""
+    changed: dict[str, object] = {}
+    for field in struct.__struct_fields__:
+        value = getattr(struct, field)
+        if field in there and isinstance(value, dict):
+            changed[field] = {name: item for name, item in value.items() if name in there[field]}
+        elif field in there:
+            changed[field] = tuple(name for name in value if name in there[field])
+        elif isinstance(value, SeededInputs):
+            changed[field] = _naming(value, there)
+        elif isinstance(struct, Overlapping):
+            changed[field] = tuple(_naming(run, there) for run in value)
+    return _with(struct, **changed)
 
 
 def _with(struct: S, **fields: object) -> S:
     return msgspec.structs.replace(struct, **fields)
-
-
-def _plainer_action(action: AnyAction) -> Iterator[AnyAction]:
-    if isinstance(action, Opening):
-        setup = action.setup
-        for key in setup.config:
-            config = {name: value for name, value in setup.config.items() if name != key}
-            yield _with(action, setup=_with(setup, config=config), replay=False)
-        if action.replay:
-            yield _with(action, replay=False)
-        for plain in (Setup(cpu_nodes=True), _with(setup, level=None, devices=False), _with(setup, profile=False)):
-            if plain != setup:
-                yield _with(action, setup=plain)
-    if isinstance(action, (Running, Binding, Putting, Updating)):
-        round = action.round
-        for plainer in (
-            SeededInputs(),
-            _with(round, sizes={}),
-            _with(round, fed=()),
-            *(_with(round, seed=seed) for seed in range(4)),
-        ):
-            if plainer != round and (plainer.seed < round.seed or plainer.seed == round.seed):
-                yield _with(action, round=plainer)
-    if isinstance(action, Running):
-        changes: list[dict[str, object]] = [
-            {"outputs": None, "keep": {}, "values": {}, "method": "run"},
-            {"outputs": None},
-        ]
-        changes += [{"keep": dict(kept)} for kept in without_some(list(action.keep.items()))]
-        changes += [{"values": dict(values)} for values in without_some(list(action.values.items()))]
-        for fields in changes:
-            if _with(action, **fields) != action:
-                yield _with(action, **fields)
-    if isinstance(action, Binding):
-        for values in without_some(list(action.values.items())):
-            yield _with(action, values=dict(values))
-        for outputs in without_some(list(action.outputs.items())):
-            yield _with(action, outputs=dict(outputs))
-    if isinstance(action, Overlapping):
-        for at, run in enumerate(action.runs):
-            for plainer_run in _plainer_action(run):
-                yield _with(action, runs=(*action.runs[:at], plainer_run, *action.runs[at + 1 :]))
 
 
 def _smaller(graph: Graph) -> Iterator[Graph]:
@@ -194,28 +153,21 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             nodes = (*graph.nodes[:at], copy, *graph.nodes[at + 1 :])
             read = set(graph.outputs).union(*(each.reads() for each in nodes))
             yield _with(graph, nodes=nodes, sources=tuple(s for s in graph.sources if s.name in read))
-    for outputs in without_some(graph.outputs):
-        if outputs:
-            yield _with(graph, outputs=outputs)
+    yield from plainer(graph, ("sources", "nodes"))
+    nodes = tuple(_with(node, function=False) for node in graph.nodes)
     plain = tuple(_with(s, kind="constant" if s.kind == "constant" else "input", dims="static") for s in graph.sources)
-    if plain != graph.sources:
-        yield _with(graph, sources=plain)
-    if graph.odd or any(node.function for node in graph.nodes):
-        yield _with(graph, odd=False, nodes=tuple(_with(node, function=False) for node in graph.nodes))
+    yield _with(graph, nodes=nodes, sources=plain)
+    yield _with(graph, nodes=nodes)
     for at, source in enumerate(graph.sources):
-        for fields in (
-            {"kind": "input"} if source.kind in ("initializer", "default") else {},
-            {"kind": "initializer"} if source.kind == "default" else {},
-            {"dims": "static"},
-            {"as_node": False},
-        ):
-            if (plainer := _with(source, **fields)) != source:
-                yield _with(graph, sources=(*graph.sources[:at], plainer, *graph.sources[at + 1 :]))
+        kept = ("kind", *_OF_SOURCES) if source.kind == "constant" else _OF_SOURCES
+        fewer = [_with(source, kind="initializer")] if source.kind == "default" else []
+        for simpler in (*plainer(source, kept), *fewer):
+            yield _with(graph, sources=(*graph.sources[:at], simpler, *graph.sources[at + 1 :]))
     types = {s.data_type for s in graph.sources if s.kind != "constant" and not s.limit}
     for data_type in types - {"FLOAT32", "INT32", "INT64", "BOOL"}:
         yield _with(graph, sources=tuple(_of_type(s, data_type) for s in graph.sources))
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
-        for lower in {1, n // 2, n - 1} - {n}:
+        for lower in lower_numbers(n, 1):
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
 
 

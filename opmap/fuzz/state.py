@@ -132,8 +132,8 @@ class State:
             raise Invalid("run_async needs a thread pool")
         tensors: dict[str, Tensor | _Value] = dict(round_tensors(graph, action.round))
         tensors |= {name: self._fitting(graph, name, value) for name, value in action.values.items()}
-        outputs = graph.outputs if action.outputs is None else action.outputs
-        if not outputs or not set(outputs) <= set(graph.outputs) or not set(action.keep) <= set(outputs):
+        outputs = action.outputs or graph.outputs
+        if not set(outputs) <= set(graph.outputs) or not set(action.keep) <= set(outputs):
             raise Invalid("outputs")
         self._check_unused(list(action.keep.values()))
         if any(name in tensors and name not in action.values for name in action.keep):
@@ -145,7 +145,7 @@ class State:
             session=action.session,
             feeds=_feeds(graph, {n: t for n, t in tensors.items() if _is_fed(graph, n, action.round)}),
             values=graph.labelled(action.values),
-            outputs=None if action.outputs is None else list(map(graph.label, action.outputs)),
+            outputs=list(map(graph.label, action.outputs)) or None,
             keep=graph.labelled(action.keep),
             method=action.method,
             config=_run_config(session),

@@ -23,7 +23,6 @@ from fuzz_performers import (
     WrongSecondOutput,
 )
 
-from opmap.diagnosis.shrink import Budget, shrink
 from opmap.engines.steps import Get, Open, Run, Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed
@@ -53,6 +52,7 @@ from opmap.fuzz.switches import SWITCHES, available
 from opmap.known import defects
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
+from opmap.reducer import Budget, shrink
 from opmap.tensors import DataType, Tensor
 
 ALL = available("directml")

@@ -3,6 +3,7 @@
 import dataclasses
 from math import prod
 
+import msgspec
 import pytest
 from described import described
 from tiers import all_cases
@@ -15,10 +16,10 @@ from opmap.cases.variants import VARIANTS
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.shrink import Budget, shrink, smaller_numbers, without_some
 from opmap.diagnosis.smaller_failure import SmallerFailure
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
+from opmap.reducer import Budget, lower_numbers, plainer, shrink, without_some
 from opmap.session import open_judge
 from opmap.tensors import DataType, Tensor
 
@@ -29,7 +30,7 @@ def fewer(items):
 
 def lower(items):
     for i, number in enumerate(items):
-        for less in smaller_numbers(number):
+        for less in lower_numbers(number):
             yield (*items[:i], less, *items[i + 1 :])
 
 
@@ -59,6 +60,17 @@ class TestShrink:
         assert len(tried) == len(set(tried))
         assert (1, 2, 3, 4) not in tried
 
+    def test_what_is_not_valid(self):
+        """A value that is not valid is not tried, and takes no trial."""
+        tried, budget = [], Budget(trials=2)
+
+        def fails(value):
+            tried.append(value)
+            return True
+
+        assert (9, 8) == shrink((9, 8, 7, 6), fails, [fewer], valid=lambda v: len(v) > 1, budget=budget)
+        assert ([(9, 8)], 1, False) == (tried, budget.used, budget.spent)
+
     def test_trials(self):
         """The number of trials is limited; what was reached until then is the result."""
         budget = Budget(trials=3)
@@ -81,6 +93,52 @@ class TestShrink:
         parts = list(without_some(given))
         assert {given[:i] + given[i + 1 :] for i in range(count)} <= set(parts)
         assert given not in parts
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a value, with defaults."""
+
+    name: str
+    seed: int = 0
+    names: dict[str, int] = {}
+    place: str = "device"
+
+
+class TestPlainer:
+    """What is plainer than a value of structs."""
+
+    VALUE = (Part("a", 9, {"x": 1, "y": 2}, "host"), Part("b"))
+
+    def test_order(self):
+        """Items go first, then all fields at once, each field, and what is inside a field."""
+        first, second = self.VALUE
+        assert [
+            (first,),
+            (second,),
+            (Part("a"), second),
+            (Part("a", 0, {"x": 1, "y": 2}, "host"), second),
+            (Part("a", 9, {}, "host"), second),
+            (Part("a", 9, {"x": 1, "y": 2}), second),
+        ] == list(plainer(self.VALUE))[:6]
+
+    def test_everything_goes(self):
+        """If a value without all of it still fails, nothing is left but one item and what has no default."""
+        smallest = shrink(self.VALUE, lambda value: any(part.name == "a" for part in value), [plainer])
+        assert (Part("a"),) == smallest
+
+    @pytest.mark.parametrize(("needed", "seed"), [(lambda seed: seed > 1, 2), (lambda seed: seed > 5, 9)])
+    def test_number(self, needed, seed):
+        """A number is lowered to one of the lowest, as far as the failure allows."""
+        smallest = shrink(self.VALUE, lambda value: any(needed(part.seed) for part in value), [plainer])
+        assert (Part("a", seed),) == smallest
+
+    def test_kept(self):
+        """Fields that are named stay, in all parts."""
+        kept = ("place", "names")
+        smallest = shrink(
+            self.VALUE, lambda value: any(part.name == "a" for part in value), [lambda value: plainer(value, kept)]
+        )
+        assert (Part("a", 0, {"x": 1, "y": 2}, "host"),) == smallest
 
 
 class TestShrinkCase:
