@@ -85,10 +85,12 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
     return failure_of(difference) if difference else None
 
 
-def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> Failure | None:
+def growth_of(
+    plan: Plan, performer: Performer, limit: float | None = None, is_over: Callable[[], bool] = lambda: False
+) -> Failure | None:
     """Returns the growth of the process's memory, if it grows while a plan is repeated; None if it does not.
 
-    The plan is right. First it is repeated as a whole, then its runs alone. A plan with a profile, which keeps each event, is not repeated. Raises Invalid if the plan is not allowed.
+    The plan is right. First it is repeated as a whole, then its runs alone. A plan with a profile, which keeps each event, is not repeated. What `is_over` ends says nothing. Raises Invalid if the plan is not allowed.
     """
     if any(isinstance(action, Opening) and action.setup.profile for action in plan.actions):
         return None
@@ -98,8 +100,12 @@ def growth_of(plan: Plan, performer: Performer, limit: float | None = None) -> F
                 performer.perform(step, limit)
             held = []
             for _ in range(WINDOWS + 1):
-                for step in again * times:
-                    performer.perform(step, limit)
+                for _ in range(times):
+                    if is_over():
+                        performer.perform(Clear(), limit)
+                        return None
+                    for step in again:
+                        performer.perform(step, limit)
                 held.append(performer.perform(Measure()).memory)
             performer.perform(Clear(), limit)
         except ProviderError:  # the process is lost: another kind of failure, which a run of the plan may find

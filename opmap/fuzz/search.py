@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count as count_from
+from math import inf
 from typing import Annotated, Literal
 
 import msgspec
@@ -30,7 +31,7 @@ from .draw_plan import draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
 from .graphs import Graph, Node, Source
 from .handed_over import Maker, maker
-from .judging import Failure, Kind, Lost, growth_of, odd_one, perform_plan
+from .judging import SESSIONS, WINDOWS, Failure, Kind, Lost, growth_of, odd_one, perform_plan
 from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
@@ -58,6 +59,9 @@ TRIALS, SHRINK_SECONDS = 1500, 40.0
 
 LATER_SECONDS = 300.0
 """The most seconds for a find that is shrunk after the search."""
+
+RESERVE = 3
+"""So many starts of a process, or repetitions of a plan, or waits for an answer, are taken for what a failure costs beside shrinking."""
 
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1, "growth": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
@@ -187,15 +191,21 @@ class Search:
     advance: Callable[[Progress], None] = lambda progress: None
     progress: Progress = field(default_factory=Progress)
     clock: Callable[[], float] = time.monotonic
+    _end: float = inf
+    _starting: float = 0.0
+    """The longest time in which a process started."""
+    _repeating: float = 0.0
+    """The longest time in which a plan was repeated."""
 
     def run(self) -> Progress:
         """Searches until the time is over. Returns what was found."""
         progress = self.progress
+        before, start = progress.seconds, self.clock()
+        self._end = start + self.seconds - before
         self._start()
-        while progress.stopped is None and progress.seconds < self.seconds:
+        while progress.stopped is None and self._left() > min(RESERVE * self._starting, self.seconds / 10):
             if self.most_sequences is not None and progress.sequences >= self.most_sequences:
                 break
-            start = self.clock()
             number = progress.next
             progress.next += 1
             if self.idioms and number >= len(_alone()) * ROUNDS:
@@ -205,9 +215,18 @@ class Search:
             if chance(SeededSource(_mixed(self.seed, number, REDRAWS)), FRESH):
                 self._renew()
             try:
-                failure = perform_plan(plan, self._performer, self.limit) if plan else None
-                if plan and failure is None and chance(SeededSource(_mixed(self.seed, number, REDRAWS + 1)), REPEATED):
-                    failure = growth_of(plan, self._performer, self.limit)
+                began = self.clock()
+                limit = self.limit and min(self.limit, max(self._left(), 1.0))
+                failure = perform_plan(plan, self._performer, limit) if plan else None
+                if failure and failure.kind == "hang" and limit != self.limit and self._left() <= 0:
+                    progress.next, progress.stopped = number, f"the time was over before sequence {number} answered"
+                    break
+                repeated = chance(SeededSource(_mixed(self.seed, number, REDRAWS + 1)), REPEATED)
+                lasts = max(self._repeating, (self.clock() - began) * SESSIONS * WINDOWS)
+                if plan and failure is None and repeated and self._left() > RESERVE * lasts:
+                    began = self.clock()
+                    failure = self._perform(plan, self._performer, "growth")
+                    self._repeating = max(self._repeating, self.clock() - began)
             except Lost as error:
                 progress.stopped = str(error)
                 break
@@ -218,13 +237,16 @@ class Search:
                 self._performer.placements.clear()
                 self._past.append(plan)
                 if failure:
-                    left = self.seconds - progress.seconds - (self.clock() - start)
-                    self._failed(number, plan, failure, min(left / 2, SHRINK_SECONDS))  # the rest is for further finds
+                    self._failed(number, plan, failure)
                 elif len(self._past) >= RENEW:
                     self._renew()
-            progress.seconds += self.clock() - start
+            progress.seconds = before + self.clock() - start
             self.advance(progress)
         return progress
+
+    def _left(self) -> float:
+        """Returns how many seconds are left."""
+        return self._end - self.clock()
 
     def _start(self) -> None:
         self._control = self.control() if self.control else None
@@ -234,6 +256,7 @@ class Search:
         """Shrinks the finds for which the search had no time. Returns what is left of them."""
         self._start()
         for find in [find for find in self.progress.finds if find.unshrunk]:
+            self._end = self.clock() + LATER_SECONDS
             self._shrink(find, find.plan, LATER_SECONDS)
             self._renew()
             self.advance(self.progress)
@@ -276,8 +299,8 @@ class Search:
 
     # --- a failure ---
 
-    def _failed(self, number: int, plan: Plan, failure: Failure, seconds: float) -> None:
-        """Shrinks a failure for some seconds, unless it is known or found already, and adds it to the finds."""
+    def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
+        """Shrinks a failure in a part of the time that is left, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
         if failure.unsupported:
             progress.unsupported += 1
@@ -292,6 +315,8 @@ class Search:
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
             self._add(self._find(number, plan, failure))
+        elif failure.kind == "hang" and self._left() < RESERVE * (self.limit or 0):
+            self._add(msgspec.structs.replace(self._find(number, plan, failure), unshrunk=True))
         else:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
@@ -299,7 +324,8 @@ class Search:
                 whole = joined(plans)
                 if again := self._fails(whole, failure):
                     ended = msgspec.structs.replace(whole, actions=whole.actions[: again.at + 1])
-                    self._shrink(self._find(number, whole, again), ended, seconds)
+                    left = self._left() - RESERVE * (self._repeating if failure.kind == "growth" else self._starting)
+                    self._shrink(self._find(number, whole, again), ended, min(left / 2, SHRINK_SECONDS))
                     break
             else:
                 progress.unstable += 1
@@ -350,7 +376,7 @@ class Search:
             last = self._fails(smallest, failure)
         plan = smallest
         shown = last or failure
-        asked = self.three and shown.kind == "silent"
+        asked = self.three and shown.kind == "silent" and self._left() > 0
         odd = odd_one(plan, self._performer, self.limit) if asked else ""
         made_by = maker(plan, self._performer, self.limit) if asked else ""
         shrunk = msgspec.structs.replace(
@@ -422,7 +448,9 @@ class Search:
 
     def _perform(self, plan: Plan, performer: Performer, kind: Kind) -> Failure | None:
         """Performs a plan, or repeats it, to see a failure of this kind."""
-        return (growth_of if kind == "growth" else perform_plan)(plan, performer, self.limit)
+        if kind == "growth":
+            return growth_of(plan, performer, self.limit, lambda: self._left() <= -RESERVE * self._repeating)
+        return perform_plan(plan, performer, self.limit)
 
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
         return any(known.describes(failure) and covers(known.needs, features(plan)) for known in self.excluded)
@@ -446,7 +474,9 @@ class Search:
         return any(failure.same(self._perform(plan, beside(), failure.kind)) for _ in tries)
 
     def _renew(self) -> None:
+        began = self.clock()
         self._performer = Watched(self.fresh())
+        self._starting = max(self._starting, self.clock() - began)
         self._past: list[Plan] = []
 
 
