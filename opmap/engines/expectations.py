@@ -94,7 +94,7 @@ def perform_steps(
             result = performer.perform(expected.step, limit)
         except ProviderError as error:
             return Difference("lost", str(error), at, expected.step, error)
-        if wrong := _wrong(expected, result, earlier):
+        if wrong := difference_of(expected, result, earlier):
             return Difference(*wrong, at, expected.step, result.failure, result.outputs)
         for outputs in expected.outputs:
             earlier += [(f"the values of {name} in step {at + 1}", np.ma.getdata(a)) for name, a in outputs.items()]
@@ -103,8 +103,8 @@ def perform_steps(
     return None
 
 
-def _wrong(
-    expected: ExpectedStep, result: Result, earlier: Sequence[tuple[str, np.ndarray]]
+def difference_of(
+    expected: ExpectedStep, result: Result, earlier: Sequence[tuple[str, np.ndarray]] = ()
 ) -> tuple[Kind, str] | None:
     """Returns what is wrong with the result of a step, and its kind. `earlier` are the arrays before it, with a text each."""
     if result.error is not None:

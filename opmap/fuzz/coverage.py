@@ -69,8 +69,7 @@ def _operators(graph: Graph) -> set[str]:
 
 
 def _form(graph: Graph) -> str:
-    dims = {source.dims for source in graph.sources}
-    return "shapeless" if "none" in dims else "symbolic" if "symbolic" in dims else "static"
+    return {"none": "shapeless"}.get(graph.dims, graph.dims)
 
 
 def _ways(plan: Plan) -> Iterator[tuple[Opening, set[str]]]:

@@ -45,15 +45,10 @@ def draw_graph(source: RandomSource, switches: Collection[str]) -> Graph:
 
 
 def draw_alone(source: RandomSource, piece: Piece, data_type: DataType, switches: Collection[str]) -> Graph:
-    """Returns a graph of one piece."""
-    for _ in range(64):
-        drawing = _GraphDrawing(source, switches)
-        drawing.data_type = data_type
-        try:
-            return drawing.alone(piece)
-        except Invalid:
-            continue
-    raise Invalid(piece.name)
+    """Returns a graph of one piece. Raises Invalid if what was drawn does not fit."""
+    drawing = _GraphDrawing(source, switches)
+    drawing.data_type = data_type
+    return drawing.alone(piece)
 
 
 class _GraphDrawing:

@@ -54,7 +54,7 @@ def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: 
     ]
     setup = Setup(config={FUSION_OFF: "1"} if "fusion-off" in switches else {}, cpu_nodes=True)
     runs = tuple(Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
-    for _ in range(8):
+    for _ in range(64):
         try:
             graph = draw_alone(source, piece, data_type, switches)
             plan = Plan(graphs=(graph,), actions=(Opening(session="s", setup=setup), *runs))

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..cases.written_once import rows_of
 from ..descriptors import OperatorDesc, TensorDesc
-from ..engines.arrays import to_array
+from ..engines.arrays import from_array, to_array
 from ..errors import OpmapError
 from ..operators import OPERATORS, emitted
 from ..tensors import DataType, Tensor, to_bits
@@ -127,6 +127,12 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     def inputs(self) -> tuple[Source, ...]:
         """The sources that must be fed."""
         return tuple(source for source in self.sources if source.kind == "input")
+
+    @property
+    def dims(self) -> Dims:
+        """How the sizes of the inputs are declared: not at all if some are not, as symbols if some are, else as numbers."""
+        declared = {source.dims for source in self.sources}
+        return "none" if "none" in declared else "symbolic" if "symbolic" in declared else "static"
 
     @property
     def computes(self) -> bool:
@@ -347,7 +353,7 @@ def _moved(node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor]:
             moved = MOVES[node.op](node, *map(to_array, present))
         except ValueError as error:
             raise Invalid(node.op) from error
-        return [Tensor.from_bytes(present[0].data_type, moved.shape, np.ascontiguousarray(moved).tobytes())]
+        return [from_array(moved)]
     constants = constant_inputs(node.op)
     values = tuple(
         Value(t.data_type, t.sizes, tuple(t.bits) if at in constants else None) if t else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from math import prod
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -17,10 +16,10 @@ import numpy as np
 
 from ..cases.variants.proofs import graphs
 from ..cases.variants.run_modes import SERIALIZATION
-from ..engines.arrays import dtype_of
-from ..engines.expectations import ExpectedStep, perform_steps
+from ..engines.arrays import dtype_of, from_array, to_array
+from ..engines.expectations import ExpectedStep, difference_of
 from ..engines.performer import Performer
-from ..engines.steps import AnyStep, Clear, Examine, Open, Result, Run
+from ..engines.steps import Open, Result, Run
 from ..errors import InputError, ProviderError
 from ..mapping.serialized_graph import (
     ConstantNode,
@@ -29,6 +28,7 @@ from ..mapping.serialized_graph import (
     SerializedTensor,
     operator_desc,
     read_graph,
+    tensor_desc,
 )
 from ..tensors import Tensor
 from .judging import nearly_equal
@@ -63,7 +63,7 @@ class _Unknown(Exception):
     """Raised if a graph has what is not computed here."""
 
 
-def maker(plan: Plan, performer: Performer, limit: float | None = None) -> Maker:
+def maker(plan: Plan, performer: Performer) -> Maker:
     """Runs a plan that creates one session and runs it once, and returns who made its wrong values.
 
     Empty too if the plan does more, if the EP makes more than one graph, or if a graph has other operators.
@@ -72,23 +72,17 @@ def maker(plan: Plan, performer: Performer, limit: float | None = None) -> Maker
     opened, ran = expected[0].step, expected[-1].step
     if len(expected) != 2 or not isinstance(opened, Open) or not isinstance(ran, Run) or ran.values or ran.keep:
         return ""
-    config = {**opened.setup.config, SERIALIZATION: "true"}
-    setup = msgspec.structs.replace(opened.setup, config=config, from_file=True)
-    wanted: list[AnyStep] = [msgspec.structs.replace(opened, setup=setup), ran, Examine(session=ran.session), Clear()]
+    setup = msgspec.structs.replace(opened.setup, config={**opened.setup.config, SERIALIZATION: "true"}, from_file=True)
     try:
-        results = [performer.perform(step, limit) for step in wanted]
-    except ProviderError:
+        result = performer.run_once(opened.model.tobytes(), ran.feeds, setup=setup)
+        files = result.evidence.files if result.evidence else {}
+        (name,) = graphs(files)
+        graph = read_graph(files[name].tobytes())
+        got = {name: result.outputs[name] for name in expected[1].outputs[0]}
+    except (ProviderError, InputError, KeyError, ValueError):
         return ""
-    evidence = results[2].evidence
-    names = graphs(evidence.files) if evidence else []
-    if not evidence or len(names) != 1 or any(result.error for result in results):
-        return ""
-    try:
-        graph = read_graph(evidence.files[names[0]].tobytes())
-    except InputError:
-        return ""
-    beside = {PurePosixPath(name).stem: content for name, content in evidence.files.items()}
-    return maker_of(graph, beside, expected[1], results[1].outputs)
+    beside = {PurePosixPath(name).stem: content for name, content in files.items()}
+    return maker_of(graph, beside, expected[1], got)
 
 
 def maker_of(
@@ -106,8 +100,8 @@ def maker_of(
         return ""
     if given.keys() != got.keys():
         return ""
-    is_right = perform_steps([expected], _Giving(given)) is None
-    if is_right and perform_steps([expected], _Giving(got)) is not None:
+    is_right = difference_of(expected, Result(outputs=given)) is None
+    if is_right and difference_of(expected, Result(outputs=dict(got))) is not None:
         return "DirectML"
     return "the DirectML EP" if nearly_equal(given, got) and not is_right else ""
 
@@ -130,17 +124,13 @@ def _values(
 
 
 def _elements(tensor: SerializedTensor, memory: np.ndarray) -> np.ndarray:
-    """Returns the elements of a tensor that lies in this memory. Raises IndexError if one lies behind it."""
-    data_type, rank = tensor.known_data_type(), len(tensor.sizes)
-    if prod(tensor.sizes) > _MOST_ELEMENTS:
+    """Returns the elements of a tensor that lies in this memory. Raises IndexError or ValueError if one lies behind it."""
+    desc = tensor_desc(tensor)
+    if desc.element_count > _MOST_ELEMENTS:
         raise _Unknown("many elements")
-    packed = [prod(tensor.sizes[d + 1 :]) for d in range(rank)]
-    at = np.zeros(tensor.sizes, np.int64)
-    for d, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides or packed, strict=True)):
-        at += (np.arange(size) * stride).reshape([-1 if d == other else 1 for other in range(rank)])
     memory = memory.view(np.uint8)
-    elements: np.ndarray = memory[: len(memory) // data_type.size * data_type.size].view(dtype_of(data_type))[at]
-    return elements
+    buffer = memory[: len(memory) // desc.data_type.size * desc.data_type.size].view(dtype_of(desc.data_type))
+    return np.array(desc.read(buffer), buffer.dtype).reshape(desc.sizes)  # type: ignore[arg-type]  # an array is a sequence
 
 
 def _outputs(node: OperatorNode, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -155,23 +145,9 @@ def _outputs(node: OperatorNode, values: Mapping[str, np.ndarray]) -> list[np.nd
         with np.errstate(all="ignore"):
             return [np.ascontiguousarray(_COMPUTED[node.operator](*inputs)).astype(inputs[0].dtype).reshape(-1)]
     desc = operator_desc(node)
-    tensors = {
-        field: Tensor.from_bytes(desc.tensors[field].data_type, elements.shape, elements.tobytes())
-        for field, elements in zip(desc.inputs, inputs, strict=True)
-    }
+    tensors = dict(zip(desc.inputs, map(from_array, inputs), strict=True))
     outputs = []
     for field, output in desc.outputs.items():
         bits = array(output.data_type.bits_code, [b for b in desc.of_output(field).interpret(tensors) if b is not None])
-        outputs.append(np.frombuffer(Tensor(output.data_type, output.sizes, bits).to_bytes(), np.uint8))
+        outputs.append(to_array(Tensor(output.data_type, output.sizes, bits)).reshape(-1))
     return outputs
-
-
-class _Giving(Performer):
-    """Gives these outputs for each step."""
-
-    def __init__(self, outputs: Mapping[str, np.ndarray]) -> None:
-        self._outputs = dict(outputs)
-
-    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
-        """Performs one step."""
-        return Result(outputs=self._outputs)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx
 from onnx import helper
 
+from ..cases.variants.drafts import constant
 from ..mapping import ELEMENT_TYPES, IR_VERSION
 from ..tensors import Tensor
 from .graphs import Graph, Node, Source, fill, index_limits, infer
@@ -30,9 +31,7 @@ def build_model(graph: Graph) -> onnx.ModelProto:
     inputs = [_input(graph, source) for source in graph.sources if source.kind in ("input", "default")]
     initializers, nodes = [], []
     for name, tensor in constants(graph).items():
-        made = helper.make_tensor(
-            graph.label(name), ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True
-        )
+        made = constant(graph.label(name), tensor)
         if graph.source(name).as_node:
             nodes.append(helper.make_node("Constant", [], [graph.label(name)], value=made))
         else:
@@ -61,11 +60,10 @@ def _declared(graph: Graph, name: str, values: dict[str, Value]) -> Sequence[int
         inputs = tuple(values[each] if each else None for each in node.inputs)
         if node.op == "If" or node.reads() & varying or (node.lines and not has_known_sizes(node.kernel, inputs)):
             varying.update(node.outputs)
-    dims = {source.dims for source in graph.sources}
-    if "none" in dims or name in varying:
+    if graph.dims == "none" or name in varying:
         return None
     sizes = values[name].sizes
-    return [f"{name}_{i}" for i in range(len(sizes))] if "symbolic" in dims else sizes
+    return [f"{name}_{i}" for i in range(len(sizes))] if graph.dims == "symbolic" else sizes
 
 
 def _input(graph: Graph, source: Source) -> onnx.ValueInfoProto:

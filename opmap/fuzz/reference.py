@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from math import prod
@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 from onnx import helper, shape_inference
 
+from ..cases.variants.drafts import constant
 from ..engines.arrays import from_array, to_array
 from ..engines.performer import Performer
 from ..engines.sessions import CPU
@@ -117,24 +118,20 @@ def protos(kernel: Kernel, rename: Callable[[str], str]) -> list[onnx.NodeProto]
     """Returns the ONNX nodes of a kernel. `rename` gives each name its name in the model."""
     if not kernel.lines:
         attributes = {
-            key: _proto(v) if isinstance(v, Scalar) else list(v) if isinstance(v, tuple) else v
+            key: constant("", v.tensor()) if isinstance(v, Scalar) else list(v) if isinstance(v, tuple) else v
             for key, v in kernel.attributes
         }
         inputs, outputs = map(rename, kernel.inputs), map(rename, kernel.outputs)
         return [helper.make_node(kernel.op, list(inputs), list(outputs), **attributes)]  # type: ignore[arg-type]
-    graph = _parsed(kernel.lines)
-    nodes = []
-    for node in graph.node:
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        _rename(copy, rename)
-        nodes.append(copy)
-    return nodes
-
-
-def _proto(scalar: Scalar) -> onnx.TensorProto:
-    tensor = scalar.tensor()
-    return helper.make_tensor("", ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
+    graph = onnx.GraphProto()
+    graph.CopyFrom(_parsed(kernel.lines))
+    for node in _every(graph.node):
+        node.input[:] = [name and rename(name) for name in node.input]
+        node.output[:] = [name and rename(name) for name in node.output]
+        for attribute in node.attribute:
+            for value in (*attribute.g.input, *attribute.g.output, *attribute.g.value_info):
+                value.name = rename(value.name)
+    return list(graph.node)
 
 
 @lru_cache(maxsize=1024)
@@ -146,33 +143,24 @@ def _parsed(lines: tuple[str, ...]) -> onnx.GraphProto:
     return graph
 
 
+def _every(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Gives nodes, and those in their bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            yield from _every(attribute.g.node)
+
+
 def operators(kernel: Kernel) -> list[str]:
     """Returns the operators of a kernel with lines, those in bodies of Loop and Scan too."""
-    found: list[str] = []
-
-    def visit(nodes: Iterable[onnx.NodeProto]) -> None:
-        for node in nodes:
-            found.append(node.op_type)
-            for attribute in node.attribute:
-                visit(attribute.g.node)
-
-    visit(_parsed(kernel.lines).node)
-    return found
+    return [node.op_type for node in _every(_parsed(kernel.lines).node)]
 
 
 def made_and_read(lines: tuple[str, ...]) -> tuple[list[str], set[str]]:
     """Returns the names of the values that lines make, and of those that they read, in bodies of Loop and Scan too."""
-    read: set[str] = set()
-
-    def visit(nodes: Iterable[onnx.NodeProto]) -> None:
-        for node in nodes:
-            read.update(node.input)
-            for attribute in node.attribute:
-                read.update(value.name for value in attribute.g.output)
-                visit(attribute.g.node)
-
     nodes = _parsed(lines).node
-    visit(nodes)
+    read = {name for node in _every(nodes) for name in node.input}
+    read |= {value.name for node in _every(nodes) for attribute in node.attribute for value in attribute.g.output}
     return [name for node in nodes for name in node.output], read
 
 
@@ -183,17 +171,6 @@ def has_unused(kernel: Kernel) -> bool:
     return any(used.isdisjoint(node.output) for node in _parsed(kernel.lines).node)
 
 
-def _rename(node: onnx.NodeProto, rename: Callable[[str], str]) -> None:
-    """Renames all values of a node, and those of its bodies."""
-    node.input[:] = [name and rename(name) for name in node.input]
-    node.output[:] = [name and rename(name) for name in node.output]
-    for attribute in node.attribute:
-        for value in (*attribute.g.input, *attribute.g.output, *attribute.g.value_info):
-            value.name = rename(value.name)
-        for inner in attribute.g.node:
-            _rename(inner, rename)
-
-
 @lru_cache(maxsize=2048)
 def _model(kernel: Kernel, values: tuple[Value | None, ...], outputs: tuple[str, ...]) -> bytes:
     """Returns a model of one kernel. Constants are initializers, other values are inputs."""
@@ -201,12 +178,10 @@ def _model(kernel: Kernel, values: tuple[Value | None, ...], outputs: tuple[str,
     for name, value in zip(kernel.inputs, values, strict=True):
         if value is None:
             continue
-        element_type = ELEMENT_TYPES[value.type]
         if value.known is None:
-            graph.input.append(helper.make_tensor_value_info(name, element_type, value.sizes))
+            graph.input.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[value.type], value.sizes))
         else:
-            raw = Tensor(value.type, value.sizes, value.known).to_bytes()
-            graph.initializer.append(helper.make_tensor(name, element_type, value.sizes, raw, raw=True))
+            graph.initializer.append(constant(name, Tensor(value.type, value.sizes, value.known)))
     graph.node.extend(protos(kernel, lambda name: name))
     for name in outputs:
         graph.output.add(name=name)

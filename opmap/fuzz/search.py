@@ -378,7 +378,7 @@ class Search:
         shown = last or failure
         asked = self.three and shown.kind == "silent" and self._left() > 0
         odd = odd_one(plan, self._performer, self.limit) if asked else ""
-        made_by = maker(plan, self._performer, self.limit) if asked else ""
+        made_by = maker(plan, self._performer) if asked else ""
         shrunk = msgspec.structs.replace(
             self._find(find.number, plan, shown),
             id=find.id,

@@ -229,7 +229,7 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
         fields = spec.tensor_fields(kind, count)
         if len(fields) != count:
             raise InputError(f"must be {len(fields)} tensors, got {len(tensors)}", path=f"{path}.{kind}s")
-        members |= {f: _tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}
+        members |= {f: tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}
     numbers = {field.name: field for field in cls.spec().fields if not field.is_tensor}
     if set(numbers) != set(node.attributes):
         got = _shown(", ".join(node.attributes)) or "none"
@@ -250,7 +250,8 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
     return cls.from_members(members)
 
 
-def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
+def tensor_desc(tensor: SerializedTensor, path: str = "") -> TensorDesc:
+    """Returns the descriptor of a tensor. Raises InputError at `path` if the file names another data type, or too many sizes."""
     data_type = tensor.known_data_type(f"{path}.DataType")
     most_dimensions = tensor_rules().dimension_counts[1]
     if len(tensor.sizes) > most_dimensions:
