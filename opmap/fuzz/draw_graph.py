@@ -283,24 +283,17 @@ class _GraphDrawing:
             sizes = {name: self.values[name].sizes for name in names}
             return [(name, s) for name, s in sizes.items() if rank is None or len(s) == rank]
 
-        drawn = draw_piece(piece, self.random, self.data_type, lowest=self.lowest, existing=existing)
+        node, sources = draw_piece(piece, self.random, self.data_type, lowest=self.lowest, existing=existing)
         names = []
-        for wanted, given in zip(drawn.wanted, drawn.given, strict=True):
-            data_type, sizes, limit, values = wanted
-            if values is not None:
-                given = self._constant(data_type, sizes, values)
-            names.append(given or self._new_source(data_type, sizes, limit))
+        for source in sources:
+            if source.kind == "constant":
+                names.append(self._constant(source.type, source.sizes, source.values))
+            else:
+                names.append(source.name or self._new_source(source.type, source.sizes, source.limit))
         base = self._name()
-        node = Node(
-            op=piece.name,
-            inputs=tuple(names),
-            outputs=(base, *(f"{base}_{at}" for at in range(1, len(drawn.results)))),
-            lines=drawn.lines,
-            formal=drawn.formal,
-            results=drawn.results,
-            function=mostly(self.random, 4, "function" in self.on),
-        )
-        self._add(node)
+        outputs = (base, *(f"{base}_{at}" for at in range(1, len(piece.outputs))))
+        function = mostly(self.random, 4, "function" in self.on)
+        self._add(msgspec.structs.replace(node, inputs=tuple(names), outputs=outputs, function=function))
 
     def _node(self) -> None:
         """Adds a node: a piece, one of MOVES, an If, or an operator."""

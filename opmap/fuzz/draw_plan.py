@@ -15,6 +15,7 @@ from .draw_graph import chance, draw_alone, draw_graph, draw_other_sizes, mostly
 from .graphs import Graph
 from .pieces import Piece
 from .plan import (
+    OF_GRAPHS,
     SETTINGS,
     AnyAction,
     Binding,
@@ -91,7 +92,7 @@ class PlanDrawing:
         for _ in range(3):  # a run may not be allowed, such as one whose indices would write one element twice
             if not any(isinstance(action, (Running, RunningBound, Overlapping)) for action in self.actions):
                 self.run_session()
-        used = [a.graph for a in self.actions if isinstance(a, (Opening, Putting, Updating))]
+        used = [a.graph for a in self.actions if isinstance(a, OF_GRAPHS)]
         return Plan(graphs=self.graphs[: max(used, default=-1) + 1], actions=tuple(self.actions))
 
     def _action(self) -> None:

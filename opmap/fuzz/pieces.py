@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from ..mapping import ELEMENT_TYPES
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType
+from .graphs import Kind, Node, Source
 from .reference import Sizes
 
 Group = Literal["arithmetic", "shapes", "sequences", "control", "empties", "elsewhere", "idioms"]
@@ -53,25 +54,6 @@ class Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return tuple(DataType[name] for name in _TYPES.get(self.types, self.types).split())
 
 
-class Wanted(NamedTuple):
-    """An input that a drawn piece needs: type and sizes, the limit of indices, the values of a constant."""
-
-    type: DataType
-    sizes: Sizes
-    limit: int = 0
-    values: tuple[float, ...] | None = None
-
-
-class DrawnPiece(NamedTuple):
-    """A piece with its sizes, types and words. `given` are the names of existing values, or empty names, by input."""
-
-    lines: tuple[str, ...]
-    formal: tuple[str, ...]
-    results: tuple[str, ...]
-    wanted: tuple[Wanted, ...]
-    given: tuple[str, ...]
-
-
 class _Table(msgspec.Struct, frozen=True):
     """The table of pieces."""
 
@@ -92,11 +74,14 @@ def draw_piece(
     *,
     lowest: int = 1,
     existing: Callable[[DataType, int | None], Sequence[tuple[str, Sizes]]] = lambda data_type, rank: (),
-) -> DrawnPiece:
-    """Returns a piece with drawn sizes from `lowest` on. `existing` gives values of a type and number of dimensions."""
+) -> tuple[Node, list[Source]]:
+    """Returns a node without outputs, with drawn sizes from `lowest` on, and its inputs.
+
+    `existing` gives values of a type and number of dimensions. An input that is none of them has no name yet.
+    """
     letters: dict[str, int] = {}
     any_sizes: Sizes | None = None
-    wanted, given = [], []
+    sources = []
     names = {"T": _TEXT.get(data_type, data_type.name.lower()), "E": str(int(ELEMENT_TYPES[data_type]))}
     names |= {word: pick(source, options) for word, options in piece.words.items()}
     for text in piece.inputs.values():
@@ -129,17 +114,19 @@ def draw_piece(
                     letters[letter] = pick(source, _SIZES if lowest else (0, *_SIZES))
             sizes = tuple(_size(token, letters) for token in pattern)
         numbers = names | {letter: str(n) for letter, n in letters.items()}
-        values = None
+        values: tuple[int | float, ...] | None = None
         if match["values"] is not None:
             convert = float if own.kind == "float" else int
             values = tuple(convert(_filled(n, numbers)) for n in match["values"].split(",") if n.strip())
         bound = match["limit"] or "0"
         limit = letters[bound] if bound in letters else int(_filled(bound, numbers))
-        wanted.append(Wanted(own, sizes, limit, values))
-        given.append(chosen)
+        kind: Kind = "input" if values is None else "constant"
+        sources.append(
+            Source(name=chosen, data_type=own.name, sizes=sizes, kind=kind, values=values or (), limit=limit)
+        )
     numbers = names | {letter: str(n) for letter, n in letters.items()}
-    lines = tuple(_filled(line, numbers) for line in piece.lines)
-    return DrawnPiece(lines, tuple(piece.inputs), piece.outputs, tuple(wanted), tuple(given))
+    lines, formal = tuple(_filled(line, numbers) for line in piece.lines), tuple(piece.inputs)
+    return Node(op=piece.name, inputs=(), outputs=(), lines=lines, formal=formal, results=piece.outputs), sources
 
 
 def _filled(text: str, names: dict[str, str]) -> str:

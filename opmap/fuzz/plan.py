@@ -6,7 +6,7 @@ be compared, and `state` can say for each action what its step must return and w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -169,17 +169,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[AnyAction, ...]
 
 
+OF_GRAPHS = Opening, Putting, Updating
+"""The actions that name a graph by its number."""
+
+
+def renumbered(actions: Iterable[AnyAction], number_of: Callable[[int], int]) -> list[AnyAction]:
+    """Returns actions that name other graphs. `number_of` gives a graph's new number."""
+    return [msgspec.structs.replace(a, graph=number_of(a.graph)) if isinstance(a, OF_GRAPHS) else a for a in actions]
+
+
 def joined(plans: Iterable[Plan]) -> Plan:
     """Returns one plan that does what these plans do, one after the other, with everything released in between."""
     graphs: list[Graph] = []
     actions: list[AnyAction] = []
     for number, plan in enumerate(plans):
-        if number:
-            actions.append(Clearing())
-        for action in plan.actions:
-            if isinstance(action, (Opening, Putting, Updating)):
-                actions.append(msgspec.structs.replace(action, graph=action.graph + len(graphs)))
-            else:
-                actions.append(action)
+        actions += [*([Clearing()] if number else []), *renumbered(plan.actions, len(graphs).__add__)]
         graphs.extend(plan.graphs)
     return Plan(graphs=tuple(graphs), actions=tuple(actions))

@@ -69,9 +69,6 @@ TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1, "gro
 REPEATED = 40
 """One in so many plans that are right is repeated, to see whether the process holds more memory each time."""
 
-RENEW = 150
-"""A process performs this many plans; then a fresh one starts."""
-
 
 class Find(msgspec.Struct, frozen=True, kw_only=True):
     """A defect that was found: the shrunk plan and its failure.
@@ -238,8 +235,6 @@ class Search:
                 self._past.append(plan)
                 if failure:
                     self._failed(number, plan, failure)
-                elif len(self._past) >= RENEW:
-                    self._renew()
             progress.seconds = before + self.clock() - start
             self.advance(progress)
         return progress

@@ -15,6 +15,7 @@ import msgspec
 from ..reducer import lower_numbers, plainer, without_some
 from .graphs import Dims, Graph, Node, Source, infer
 from .plan import (
+    OF_GRAPHS,
     PLAIN,
     AnyAction,
     Binding,
@@ -27,6 +28,7 @@ from .plan import (
     Running,
     SeededInputs,
     Updating,
+    renumbered,
 )
 from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_read
 
@@ -101,13 +103,9 @@ def plainer_actions(plan: Plan) -> Iterator[Plan]:
 
 def _used(plan: Plan) -> Plan:
     """Returns a plan without the graphs that no action uses."""
-    actions = plan.actions
-    of_graphs = [a for a in actions if isinstance(a, (Opening, Putting, Updating))]
-    used = sorted({a.graph for a in of_graphs})
-    renumbered = [
-        _with(a, graph=used.index(a.graph)) if isinstance(a, (Opening, Putting, Updating)) else a for a in actions
-    ]
-    return Plan(graphs=tuple(plan.graphs[number] for number in used), actions=tuple(renumbered))
+    used = sorted({a.graph for a in plan.actions if isinstance(a, OF_GRAPHS)})
+    graphs = tuple(plan.graphs[number] for number in used)
+    return Plan(graphs=graphs, actions=tuple(renumbered(plan.actions, used.index)))
 
 
 def _without_gone(plan: Plan) -> Plan:

@@ -458,7 +458,7 @@ def test_shifted(sizes):
 def test_pieces_with_sizes_of_0():
     """Each piece is drawn with sizes from 0 on: also the size that limits an index may be 0."""
     drawn = [draw_piece(p, SeededSource(n), DataType.FLOAT32, lowest=0) for p in pieces() for n in range(20)]
-    assert any(0 in wanted.sizes for piece in drawn for wanted in piece.wanted)
+    assert any(0 in source.sizes for _, sources in drawn for source in sources)
 
 
 class TestSearch:
