@@ -249,9 +249,9 @@ class Search:
 
     def shrink_finds(self) -> Progress:
         """Shrinks the finds for which the search had no time. Returns what is left of them."""
+        self._end = inf
         self._start()
         for find in [find for find in self.progress.finds if find.unshrunk]:
-            self._end = self.clock() + LATER_SECONDS
             self._shrink(find, find.plan, LATER_SECONDS)
             self._renew()
             self.advance(self.progress)
@@ -371,7 +371,7 @@ class Search:
             last = self._fails(smallest, failure)
         plan = smallest
         shown = last or failure
-        asked = self.three and shown.kind == "silent" and self._left() > 0
+        asked = self.three and shown.kind == "silent"
         odd = odd_one(plan, self._performer, self.limit) if asked else ""
         made_by = maker(plan, self._performer) if asked else ""
         shrunk = msgspec.structs.replace(
