@@ -197,9 +197,9 @@ class Search:
     def run(self) -> Progress:
         """Searches until the time is over. Returns what was found."""
         progress = self.progress
+        self._start()
         before, start = progress.seconds, self.clock()
         self._end = start + self.seconds - before
-        self._start()
         while progress.stopped is None and self._left() > min(RESERVE * self._starting, self.seconds / 10):
             if self.most_sequences is not None and progress.sequences >= self.most_sequences:
                 break

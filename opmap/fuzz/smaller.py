@@ -163,7 +163,8 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             yield _with(graph, sources=(*graph.sources[:at], simpler, *graph.sources[at + 1 :]))
     types = {s.data_type for s in graph.sources if s.kind != "constant" and not s.limit}
     for data_type in types - {"FLOAT32", "INT32", "INT64", "BOOL"}:
-        yield _with(graph, sources=tuple(_of_type(s, data_type) for s in graph.sources))
+        plain = tuple(_with(s, data_type="FLOAT32") if s.data_type == data_type else s for s in graph.sources)
+        yield _with(graph, sources=plain)
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
         for lower in lower_numbers(n, 1):
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
@@ -178,11 +179,6 @@ def _plainer_nodes(node: Node) -> Iterator[Node]:
         for name in node.inputs if len(node.outputs) == 1 else ():
             if name:
                 yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes)
-
-
-def _of_type(source: Source, data_type: str) -> Source:
-    """Returns a source that is FLOAT32 if it had this type."""
-    return _with(source, data_type="FLOAT32") if source.data_type == data_type else source
 
 
 def _of_size(source: Source, size: int, lower: int) -> Source:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -38,6 +39,8 @@ from .plan import (
     Updating,
 )
 from .reference import Invalid, Sizes
+
+T = TypeVar("T")
 
 CAPTURE, GRAPH_ID = "ep.dml.enable_graph_capture", "gpu_graph_id"
 
@@ -74,13 +77,21 @@ class _Session:
     examined: bool = False
 
 
+class _Named(dict[str, T]):
+    """What exists, by its name."""
+
+    def __missing__(self, name: str) -> T:
+        """Raises Invalid: nothing has this name."""
+        raise Invalid(name)
+
+
 class State:
     """What exists after the actions so far. `apply` performs one more, in the model only."""
 
     def __init__(self, graphs: tuple[Graph, ...]) -> None:
         self.graphs = graphs
-        self.sessions: dict[str, _Session] = {}
-        self.values: dict[str, _Value] = {}
+        self.sessions = _Named[_Session]()
+        self.values = _Named[_Value]()
 
     def apply(self, action: AnyAction) -> ExpectedStep:
         """Returns the action's step and what it must return. Raises Invalid if the action is not allowed here.
@@ -91,18 +102,6 @@ class State:
         return method(action)
 
     # --- what there is ---
-
-    def session(self, name: str) -> _Session:
-        """Returns a session by its name. Raises Invalid if there is none."""
-        if name not in self.sessions:
-            raise Invalid(name)
-        return self.sessions[name]
-
-    def value(self, name: str) -> _Value:
-        """Returns an OrtValue by its name. Raises Invalid if there is none."""
-        if name not in self.values:
-            raise Invalid(name)
-        return self.values[name]
 
     def graph(self, number: int) -> Graph:
         """Returns a graph by its number. Raises Invalid if there is none."""
@@ -124,7 +123,7 @@ class State:
         return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
     def _running(self, action: Running) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         graph = session.graph
         if session.replay or (action.method != "values" and (action.values or action.keep)):
             raise Invalid("replayed runs are bound; only run_with_ort_values takes and gives OrtValues")
@@ -167,7 +166,7 @@ class State:
         return ExpectedStep(steps.Concurrent(runs=runs), outputs, tolerances=widths)
 
     def _binding(self, action: Binding) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         graph = session.graph
         if session.replay and (session.inputs or session.outputs):
             raise Invalid("bindings of a captured session stay")
@@ -177,7 +176,7 @@ class State:
         if any(isinstance(v, Tensor) and graph.source(name).kind == "default" for name, v in inputs.items()):
             raise Invalid("bind_cpu_input knows no initializers")
         outputs: dict[str, _Value | None] = {
-            name: None if place in (steps.HOST, steps.DEVICE) else self.value(place)
+            name: None if place in (steps.HOST, steps.DEVICE) else self.values[place]
             for name, place in action.outputs.items()
         }
         if not outputs or not set(outputs) <= set(graph.outputs):
@@ -203,7 +202,7 @@ class State:
         return ExpectedStep(step)
 
     def _runningbound(self, action: RunningBound) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         graph = session.graph
         if not session.outputs:
             raise Invalid("nothing is bound")
@@ -217,7 +216,7 @@ class State:
             if session.replay or not any(value.wrong for value in targets.values()):
                 raise Invalid("the output does not fit its value")
             known = {id(value) for value in targets.values()}  # nobody says what they hold now
-            self.values = {name: value for name, value in self.values.items() if id(value) not in known}
+            self.values = _Named({name: value for name, value in self.values.items() if id(value) not in known})
             return ExpectedStep(steps.RunBound(session=action.session, config=_run_config(session)), fails="always")
         for name, value in session.outputs.items():
             result = results.tensors[name]
@@ -229,14 +228,14 @@ class State:
         return results.expected(step, session.outputs)
 
     def _unbinding(self, action: Unbinding) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         if session.replay:
             raise Invalid("bindings of a captured session stay")
         session.inputs, session.outputs, session.sizes, session.copied = {}, {}, {}, {}
         return ExpectedStep(steps.Unbind(session=action.session))
 
     def _getting(self, action: Getting) -> ExpectedStep:
-        value = self.value(action.value)
+        value = self.values[action.value]
         outputs = ({action.value: to_array(value.tensor)},)
         return ExpectedStep(steps.Get(value=action.value), outputs, tolerances={action.value: value.tolerance})
 
@@ -246,14 +245,14 @@ class State:
         return ExpectedStep(steps.Drop(name=action.name))
 
     def _examining(self, action: Examining) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         if session.examined:
             raise Invalid("a profile ends once")
         session.examined = True
         return ExpectedStep(steps.Examine(session=action.session))
 
     def _clearing(self, action: Clearing) -> ExpectedStep:
-        self.sessions, self.values = {}, {}
+        self.sessions, self.values = _Named(), _Named()
         return ExpectedStep(steps.Clear())
 
     def _putting(self, action: Putting) -> ExpectedStep:
@@ -264,7 +263,7 @@ class State:
         return ExpectedStep(steps.Put(value=action.value, array=to_array(value.tensor), place=action.place))
 
     def _updating(self, action: Updating) -> ExpectedStep:
-        value, new = self.value(action.value), self._new_value(action)
+        value, new = self.values[action.value], self._new_value(action)
         if value.type != new.type:
             raise Invalid("update_inplace keeps type and sizes")
         value.tensor, value.tolerance = new.tensor, 0.0
@@ -285,7 +284,7 @@ class State:
         return _Value(Tensor(data_type, sizes, [0] * prod(sizes)), wrong=bool(wrong))
 
     def _misfeeding(self, action: Misfeeding) -> ExpectedStep:
-        session = self.session(action.session)
+        session = self.sessions[action.session]
         graph = session.graph
         if session.replay:
             raise Invalid("replayed runs are bound")
@@ -314,7 +313,7 @@ class State:
 
     def _fitting(self, graph: Graph, name: str, value_name: str) -> _Value:
         """Returns the OrtValue if its type and sizes fit a graph's input."""
-        source, value = graph.source(name), self.value(value_name)
+        source, value = graph.source(name), self.values[value_name]
         data_type, sizes = value.type
         fits = {"static": sizes == source.sizes, "symbolic": len(sizes) == len(source.sizes), "none": True}
         if source.kind not in ("input", "default") or data_type is not source.type or not fits[source.dims]:

@@ -164,7 +164,7 @@ class TestFuzz:
     @pytest.mark.slow
     def test_found(self, stale, capsys, tmp_path):
         """A find has its steps, and a program; stdout is one document, and the exit code is 1."""
-        arguments = ["fuzz", "--provider", stale, "--seconds", "6", "--seed", "5", "--json", "--report", "finds"]
+        arguments = ["fuzz", "--provider", stale, "--seconds", "20", "--seed", "5", "--json", "--report", "finds"]
         assert 1 == cli.main(arguments)
         document = json.loads(capsys.readouterr().out)
         assert ["seed", "seconds", "sequences", "finds", "coverage"] == list(document)
