@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import ClassVar, Protocol
 
-from .limits import MAX_LINE, MAX_MESSAGE, MAX_SHOWN
+from .limits import MAX_LINE, MAX_MESSAGE, MAX_NAME, MAX_SHOWN
 from .vocabulary import Stage, Verdict
 
 
@@ -49,7 +49,8 @@ class InputError(OpmapError, ValueError):
     """Raised if input from outside cannot be used: a file, a JSON value, an option.
 
     `path` is the position inside the file (`$.resources.x`), `file` is the file's name, `rule` is the id of the broken
-    rule, if there is one. Control characters and line breaks are escaped, and each part is cut to MAX_LINE.
+    rule, if there is one. Control characters and line breaks are escaped, and each part is cut: the file's name to MAX_NAME, the others to
+    MAX_LINE.
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
@@ -57,7 +58,7 @@ class InputError(OpmapError, ValueError):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        file = self.file and cut(str(self.file))
+        file = self.file and cut(str(self.file), MAX_NAME)
         return ": ".join(printable(str(part)) for part in (file, self.path, self.message) if part)
 
 

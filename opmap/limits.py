@@ -91,6 +91,9 @@ MAX_LINE = 2_000
 MAX_SHOWN = 200
 """The longest value from outside within a message, in characters."""
 
+MAX_NAME = 500
+"""The longest name of a file before a message, in characters."""
+
 MAX_FRAME_HEADER = 2**20
 """The largest JSON header of a frame between opmap and its worker process, in bytes."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..engines.machine.garbage import collect_less_often
-from ..errors import OpmapError
+from ..errors import InputError, OpmapError
 from ..evidence.terminal import abandon_stdout, open_closed_streams, print_error
 from .parser import parser
 from .start import handle_signals, interrupt
@@ -48,7 +48,7 @@ def exit_code(run: Callable[[], int]) -> int:
             abandon_stdout()
             return NO_READER if _no_reader(error) else _bad(f"cannot write: {error.strerror or error}")
         what = error.filename or ("the current folder" if error.errno == errno.ENOENT else "a file or a process")
-        return _bad(f"{what}: {error.strerror or error}")
+        return _bad(InputError(error.strerror or str(error), file=what))
 
 
 NO_READER = 141

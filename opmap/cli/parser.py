@@ -6,6 +6,7 @@ Light to import, so that `--help` is quick: this module loads neither NumPy nor 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..cases.feature_names import FEATURES
 from ..errors import cut, short_line, shown, similar
+from ..limits import MAX_SHOWN
 from ..manual.case_ids import MEANING
 from ..session.option_types import coordinates, count, number, path, seconds
 from ..session.options import CASES, DIRECTML, HOW, OPTIONS, WRITTEN, Group, Option, of_command
@@ -109,11 +111,21 @@ _DOES = {
 """Words that are no commands, with the one that does it."""
 
 
+_QUOTED = re.compile(r"(?<=')[^']{%d,}(?=')" % MAX_SHOWN)
+"""A long value that a message of argparse quotes whole."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, without the usage. The parser of a command refuses what it does not know."""
 
     def error(self, message: str) -> NoReturn:
+        message = message.replace("ignored explicit argument", "takes no value, got")
+        message = _QUOTED.sub(lambda value: cut(value[0], MAX_SHOWN), message)
         self.exit(2, f"{self.prog}: {short_line(message)} (see {self.prog} --help)\n")
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help. Raises OSError if stdout cannot be written: argparse would say nothing."""
+        print(self.format_help(), end="", file=file)
 
     def parse_known_args(  # type: ignore[override]  # typeshed has four overloads, argparse calls it with two arguments
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from .arrays import dtype_of
 from .directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
 from .protocol import DISPATCHED, Placement
@@ -29,9 +29,9 @@ def check_options(options: Mapping[str, str]) -> None:
     for key, value in options.items():
         if key == COMPILE and value not in get_args(Compile):
             wanted = " or ".join(get_args(Compile))
-            raise InputError(f"--provider-option {COMPILE} must be {wanted} for --provider {DIRECT}, got {value!r}")
+            raise InputError(f"--provider-option {COMPILE} must be {wanted} for --provider {DIRECT}, got {shown(value)}")
         if key not in (COMPILE, METACOMMANDS):
-            raise InputError(f"--provider-option must be {COMPILE} for --provider {DIRECT}, got {key!r}")
+            raise InputError(f"--provider-option must be {COMPILE} for --provider {DIRECT}, got {shown(key)}")
 
 
 class DirectProvider(WorkerProvider):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import InputError, names
+from ..errors import InputError, names, shown
 
 VARIABLE = "OPMAP_DML_RUNTIME"
 """The environment variable that names the rig's folder."""
@@ -106,7 +106,7 @@ def check_pair(name: str, known: Sequence[Pair]) -> None:
     """Raises InputError if no pair has this name."""
     if name not in [pair.name for pair in known]:
         listed = names([pair.name for pair in known]) or "none: tools/dml_linux has setup --onnxruntime and --directml"
-        raise InputError(f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {name!r}")
+        raise InputError(f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {shown(name)}")
 
 
 def find_rig(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -116,12 +116,12 @@ def find_rig(explicit: str | None = None, environ: Mapping[str, str] = os.enviro
         return None
     option = "--dml-runtime" if explicit else VARIABLE
     if not sys.platform.startswith("linux"):
-        raise InputError(f"{option} is for Linux: elsewhere the DirectML EP is ONNX Runtime's own, got {named!r}")
+        raise InputError(f"{option} is for Linux: elsewhere the DirectML EP is ONNX Runtime's own, got {shown(named)}")
     folder = Path(named).resolve()
     try:
         json.loads((folder / "manifest.json").read_bytes())["python"]["version"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{option} must name a folder that tools/dml_linux/{_SCRIPT} set up, got {named!r}") from None
+        raise InputError(f"{option} must name a folder that tools/dml_linux/{_SCRIPT} set up, got {shown(named)}") from None
     return folder
 
 

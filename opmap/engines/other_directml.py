@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from .temporary import make_folder, remove_folder
 
 _DLL = "DirectML.dll"
@@ -48,7 +48,7 @@ def dll_in(folder: str) -> Path:
     """Returns the DirectML.dll in a folder. Raises InputError if there is none."""
     dll = Path(folder, _DLL)
     if not dll.is_file():
-        raise InputError(f"--directml must be a folder with {_DLL}, got {folder!r}")
+        raise InputError(f"--directml must be a folder with {_DLL}, got {shown(folder)}")
     return dll
 
 

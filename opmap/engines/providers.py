@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InputError, OpmapError, ProviderError, describe
+from ..errors import InputError, OpmapError, ProviderError, describe, shown
 from ..mapping import IndexConversion
 from ..vocabulary import Stage
 from .arrays import not_arrays
@@ -199,7 +199,7 @@ def open_provider(
         refuse_options(name, provider_options=provider_options, session_options=session_options, libraries=libraries)
         return _open_third_party(name) if in_process else _open_worker(name, **limits)
     if in_process:
-        raise InputError(f"--in-process is for MODULE:NAME, got {name}")
+        raise InputError(f"--in-process is for MODULE:NAME, got {shown(name)}")
     wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
     if wanted == DIRECT:
         refuse_options(name, session_options=session_options, libraries=libraries)
@@ -212,7 +212,7 @@ def open_provider(
     open_directml = partial(_open_directml, open_worker, {**metacommands, **options}, adapter=adapter)
     if libraries:
         if wanted in ("auto", DIRECTML, CPU):
-            raise InputError(f"--ep-library needs --provider with the name of an EP in the library, got {name}")
+            raise InputError(f"--ep-library needs --provider with the name of an EP in the library, got {shown(name)}")
         refuse_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
         return open_worker(wanted, options=options, libraries=libraries)
     if wanted in ("auto", DIRECTML):
@@ -236,7 +236,7 @@ def open_provider(
         return open_directml()
     if wanted not in providers and not wanted.endswith("ExecutionProvider"):
         names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:NAME", *providers))
-        raise InputError(f"--provider must be one of {names}, got {name!r}")
+        raise InputError(f"--provider must be one of {names}, got {shown(name)}")
     of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
     refuse_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
@@ -275,7 +275,7 @@ def refuse_options(name: str, **options: object) -> None:
     given = {key for key, value in options.items() if value not in (None, {}) and value is not False}
     for text, keys in _OWNERS.items():
         if given.intersection(keys):
-            raise InputError(f"{text}, got {name}")
+            raise InputError(f"{text}, got {shown(name)}")
 
 
 def _open_directml(

@@ -17,7 +17,7 @@ from typing import Any, Self, cast, get_args
 import msgspec
 import numpy as np
 
-from ..errors import InputError, ProviderError, Unsupported, clean, describe, told, type_name
+from ..errors import InputError, ProviderError, Unsupported, clean, describe, shown, told, type_name
 from ..vocabulary import Stage
 from . import steps
 from .arrays import list_of, not_arrays
@@ -67,7 +67,7 @@ class ThirdPartyProvider(Performer):
             raise InputError(f"--provider {spec}: {wanted}, got a {type_name(provider)}")
         if self.facts.device_class not in (None, *get_args(DeviceClass)):
             wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
-            raise InputError(f"--provider {spec}: {wanted}, got {self.facts.device_class!r}")
+            raise InputError(f"--provider {spec}: {wanted}, got {shown(self.facts.device_class)}")
         self._open: dict[str, tuple[object, list[str]]] = {}
 
     @classmethod

@@ -8,16 +8,18 @@ from collections.abc import Iterable, Mapping
 
 _OPTIONS = (
     *("provider", "dml_runtime", "runtime", "adapter", "device_id", "feature_level", "index_conversion"),
-    *("provider_option", "session_option", "ep_library", "disable_metacommands", "pack"),
+    *("provider_option", "session_option", "ep_library", "disable_metacommands", "pack", "node"),
 )
 
 
-def again_words(selection: Mapping[str, object], *cases: str, file: str | None = None) -> list[str]:
+def again_words(
+    selection: Mapping[str, object], *cases: str, file: str | None = None, command: str | None = None
+) -> list[str]:
     """Returns the words of the command that runs cases of the catalogue again, or that judges a file again.
 
-    `selection` has the values of the options, as run.json holds them.
+    `selection` has the values of the options, as run.json holds them. `command` takes the place of `validate` or `check`.
     """
-    words = ["opmap", "validate"] if file is None else ["opmap", "check", file]
+    words = ["opmap", command or "validate"] if file is None else ["opmap", command or "check", file]
     for name in _OPTIONS:
         value, option = selection.get(name), f"--{name.replace('_', '-')}"
         if value is True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import InputError
+from ..errors import InputError, shown
 
 ORDER = (
     "commands",
@@ -37,7 +37,7 @@ def titles() -> dict[str, str]:
 def read_page(name: str) -> str:
     """Returns the Markdown text of a page. Raises InputError if there is no page of this name."""
     if name not in ORDER:
-        raise InputError(f"manual: PAGE must be one of {', '.join(ORDER)}, got {name!r}")
+        raise InputError(f"manual: PAGE must be one of {', '.join(ORDER)}, got {shown(name)}")
     return _text(name)
 
 

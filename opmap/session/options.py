@@ -11,7 +11,7 @@ from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ..errors import InputError, printable
+from ..errors import InputError, printable, shown
 from ..evidence.again import again_words, command_line
 from ..vocabulary import TIERS, Tier
 from .option_types import count, feature_level, number, optional, pair, path, seconds, shard
@@ -331,7 +331,7 @@ class SessionOptions(_Table):
                 "--pack puts cases into one session, and --fresh-sessions gives each its own: use one of them"
             )
         if self.provider.lower() == "directml" or self.provider.startswith("fault:"):
-            raise InputError(f"--pack needs a provider that runs models, got {self.provider}, which runs cases")
+            raise InputError(f"--pack needs a provider that runs models, got {shown(self.provider)}, which runs cases")
 
     @property
     def place(self) -> dict[str, Any]:
@@ -370,12 +370,17 @@ class SessionOptions(_Table):
             **self.of_runtime,
         }
 
-    def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
-        """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
+    def again(
+        self, case: str, file: str | None, batched_with: Sequence[str] = (), command: str | None = None, node: str | None = None
+    ) -> str:
+        """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with.
+
+        `command` takes the place of `check` or `validate`; `node` is the one of the file.
+        """
         pack = self.pack if batched_with and self.pack > 1 else None
         more = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
         cases = (*batched_with, case) if file is None else ()
-        return command_line(again_words({**self.selected, **more, "pack": pack}, *cases, file=file))
+        return command_line(again_words({**self.selected, **more, "pack": pack, "node": node}, *cases, file=file, command=command))
 
 
 def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:

@@ -50,7 +50,7 @@ Advance: TypeAlias = Callable[[], None]
 
 
 MOST_NAMED = 3
-"""The most variants that the line about cases that are left out names."""
+"""The most variants that the line about cases that are left out names, the shortest first: the line fits one row."""
 
 
 def _no_progress() -> None:
@@ -220,10 +220,10 @@ class Session:
         others = self._cases_of_provider[1]
         if not others:
             return None
-        variants = sorted({case.layout or case.variant for case in others})
-        more = f" and {len(variants) - MOST_NAMED} more variants" if len(variants) > MOST_NAMED else ""
-        missing = names(variants[:MOST_NAMED]) + more
-        return f"{len(others)} case{'s' * (len(others) > 1)} left out: {self.provider_name} does not have {missing}"
+        variants = sorted({case.layout or case.variant for case in others}, key=lambda name: (len(name), name))
+        more = f" and {len(variants) - MOST_NAMED} more" if len(variants) > MOST_NAMED else ""
+        missing = f"variant{'s' * (len(variants) > 1)} {names(variants[:MOST_NAMED])}{more}"
+        return f"{len(others)} case{'s' * (len(others) > 1)} left out: the provider lacks {missing}"
 
     @property
     def probes(self) -> Sequence[Probe | ContractProbe]:
@@ -353,15 +353,16 @@ class Session:
         cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
         return [(case, records[case.id]) for case in cases if case.id in records]
 
-    def again(self, case: Case, before: Sequence[Case] = ()) -> str:
+    def again(self, case: Case, before: Sequence[Case] = (), command: str | None = None) -> str:
         """Returns the command that runs a case of the catalogue again, or the file that a case is from.
 
-        `before` are cases that run before it.
+        `before` are cases that run before it. `command` takes the place of the command's name.
         """
         batched_with = next(
             (r.batched_with for r in self.results.records if r.case == case.id and r.batched_with), None
         )
-        return self.options.again(case.id, case.file, batched_with or [earlier.id for earlier in before])
+        first = batched_with or [earlier.id for earlier in before]
+        return self.options.again(case.id, case.file, first, command)
 
     # --- known failures ---
 

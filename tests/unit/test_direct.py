@@ -236,13 +236,13 @@ class TestProvider:
     @pytest.mark.parametrize(
         ("options", "text"),
         [
-            ({"session_options": {"a": "b"}}, "--session-option and --ep-library are for ONNX Runtime, got directml"),
+            ({"session_options": {"a": "b"}}, "--session-option and --ep-library are for ONNX Runtime, got 'directml'"),
             ({"provider_options": {"a": "b"}}, "--provider-option must be compile for --provider directml, got 'a'"),
             (
                 {"provider_options": {"compile": "x"}},
                 "--provider-option compile must be operator or graph for --provider directml, got 'x'",
             ),
-            ({"in_process": True}, "--in-process is for MODULE:NAME, got directml"),
+            ({"in_process": True}, "--in-process is for MODULE:NAME, got 'directml'"),
         ],
         ids=["session-option", "provider-option", "compile", "in-process"],
     )

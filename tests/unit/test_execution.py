@@ -50,7 +50,7 @@ class TestOpening:
     @pytest.mark.parametrize("option", [{"adapter": "Radeon"}, {"device_id": 1}, {"disable_metacommands": True}])
     def test_options_of_directml(self, name, option):
         """The options that choose an adapter are refused for every other provider, and not ignored."""
-        with pytest.raises(InputError, match=f"are for the DirectML EP, got {name}"):
+        with pytest.raises(InputError, match=f"are for the DirectML EP, got '{name}'"):
             open_judge(name, place=option)
 
 
@@ -201,7 +201,7 @@ number = 3
         opened.close()
 
     def test_in_process_is_for_third_parties(self):
-        with pytest.raises(InputError, match="--in-process is for MODULE:NAME, got cpu"):
+        with pytest.raises(InputError, match="--in-process is for MODULE:NAME, got 'cpu'"):
             open_provider("cpu", in_process=True)
 
 

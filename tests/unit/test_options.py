@@ -70,7 +70,7 @@ class TestKinds:
     @pytest.mark.parametrize(
         "words, message",
         [
-            (["--flag=1"], "argument --flag: ignored explicit argument '1'"),
+            (["--flag=1"], "argument --flag: takes no value, got '1'"),
             (["--text"], "argument --text: expected one argument"),
             (["--typed", "0"], "argument --typed: must be a whole number from 1 on, got '0'"),
             (["--choice", "three"], "argument --choice: invalid choice: 'three'"),

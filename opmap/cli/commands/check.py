@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cache
 from itertools import groupby
 
 from ...errors import InputError, describe, names, shown
-from ...evidence.tables import line, print_tested, print_total
+from ...evidence.tables import line, print_notes, print_tested, print_total
 from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
@@ -34,6 +35,9 @@ from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 
 _MOST_LINES = 10
 """How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
+
+_OF_LATER_DATA = re.compile(r"test_data_set_[^0]\d*/").match
+"""Whether the name of a result begins with a set of test data that is not the first one."""
 
 _MOST_NAMES = 5
 """How many nodes with the same result a line names."""
@@ -68,6 +72,7 @@ def run(options: Namespace) -> int:
     code = 2 if bad else session.exit_code or int(idle or nothing)
     if not options.json and (len(targets) > 1 or not bad):
         code = 130 if session.results.interrupted else code
+        print_notes(console(), _next(session, options))
         print_total(console(), records, code, why="nothing was judged" if nothing else "", noun="result")
     if session.results.interrupted:
         raise KeyboardInterrupt
@@ -79,6 +84,18 @@ def run(options: Namespace) -> int:
         )
         print_error(f"nothing was judged: {lacking} another --provider may help")
     return code
+
+
+def _next(session: Session, options: Namespace) -> list[str]:
+    """Returns a line with the command that asks about the first wrong result; none if `diagnose` would take other data."""
+    records = session.results.records
+    wrong = [record for record in records if record.failed and record.operator and not _OF_LATER_DATA(record.case or "")]
+    if not wrong or options.dim or options.inputs:
+        return []
+    first = wrong[0]
+    several = sum(record.file == first.file for record in records) > 1
+    node = (first.case or "").removeprefix("test_data_set_0/") if several else None
+    return [f"next: {session.options.again('', first.file, command='diagnose', node=node)}"]
 
 
 def _dimensions(words: Sequence[str]) -> dict[str, int]:
@@ -134,7 +151,7 @@ class _File:
     def _print_bad(self, bad: Sequence[Record]) -> None:
         """Prints a line on stderr for each bad dispatch."""
         for record in bad[:_MOST_LINES]:
-            print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
+            print_error(InputError(record.message or "", path=record.path, file=record.file))
         if len(bad) > _MOST_LINES:
             print_error(f"{self.file}: ... and {len(bad) - _MOST_LINES} more")
 

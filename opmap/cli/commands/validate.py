@@ -129,6 +129,17 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbos
     explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in explained])
     print_notes(out, notes)
+    print_notes(out, _next(session, diagnoses))
+
+
+def _next(session: Session, diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure alone."""
+    if diagnoses:
+        first = diagnoses[0]
+        command = session.again(first.cause.smallest.case, [first.earlier] if first.earlier else [], "diagnose")
+        return [f"next: {command}"]
+    failed = [record.case for record in session.results.failures() if record.case]
+    return [f"next: {session.options.again(failed[0], None)}"] if failed else []
 
 
 def _print_report(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from ...errors import InputError, OpmapError, ProviderError
+from ...errors import InputError, OpmapError, ProviderError, shown
 from .facts import Adapter, DeviceClass, one_line, require_windows
 
 SOFTWARE_NAMES = ("lavapipe", "llvmpipe", "swiftshader")
@@ -53,27 +53,27 @@ def resolve_adapter(
     if device_id is not None and device_id not in [a.index for a in adapters]:
         raise InputError(f"--device-id must be an adapter's index, got {device_id}; {listed}")
     if substring is not None and not substring.strip():
-        raise InputError(f"--adapter must be a part of an adapter's name, got {substring!r}; {listed}")
+        raise InputError(f"--adapter must be a part of an adapter's name, got {shown(substring)}; {listed}")
     named = [a for a in adapters if (substring or "").casefold() in a.name.casefold()]
     if not named:
         wanted = (
             "there must be an adapter"
             if substring is None
-            else f"--adapter must be a part of an adapter's name, got {substring!r}"
+            else f"--adapter must be a part of an adapter's name, got {shown(substring)}"
         )
         raise InputError(f"{wanted}; {listed}")
     if device_id is not None:
         named_at_index = [a for a in named if a.index == device_id]
         if not named_at_index:
             raise InputError(
-                f"--adapter and --device-id must mean the same adapter, got {substring!r} and {device_id}; {listed}"
+                f"--adapter and --device-id must mean the same adapter, got {shown(substring)} and {device_id}; {listed}"
             )
         return named_at_index[0]
     if substring is None:
         return min(named, key=lambda a: a.software)
     if len(named) > 1:
         raise InputError(
-            f"--adapter must mean one adapter, got {substring!r}, which is in {len(named)} names; {listed}"
+            f"--adapter must mean one adapter, got {shown(substring)}, which is in {len(named)} names; {listed}"
         )
     return named[0]
 
