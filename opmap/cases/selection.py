@@ -129,11 +129,11 @@ class Selection:
             candidates = chain(found, (case for case in of_tier if case.id not in found_ids))
         elif not found:
             return []
-        return select(candidates, self.fits(), shard=self.shard, named=self._named)
+        return select(candidates, self.fits(), shard=self.shard, named=self.unmatched)
 
     @property
-    def _named(self) -> str:
-        """What the message says if no case is selected."""
+    def unmatched(self) -> str:
+        """What the message says if nothing is selected."""
         if self.wanted and not (self.globs or self.ids):
             return f"must fit a case of tier {self.tier}, got {names([*map(shown, (*self.wanted.ids, *self.wanted.globs))])}"
         return f"--filter must match a case, got {names([*map(shown, self.globs)])}"
@@ -194,6 +194,14 @@ def operators_named(name: str) -> list[str]:
     near = difflib.get_close_matches(wanted, OPERATORS, MOST_NEAREST)
     hint = f"the nearest: {', '.join(near)}" if near else f"there are {', '.join(OPERATORS)}"
     raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
+
+
+def is_operator(word: str) -> bool:
+    """Returns whether a word is DirectML's or ONNX's name of an operator."""
+    try:
+        return bool(operators_named(word))
+    except InputError:
+        return False
 
 
 def has_variant(provider: OpenProvider, variant: Variant) -> bool:
@@ -300,12 +308,12 @@ def find_cases(
             return candidate, cases
     existing_ids.update(case.id for case in cases)
     unknown = next(id for id in ids if id not in existing_ids)
-    nearest = nearest_ids(unknown)
-    hint = (
-        f"the nearest: {', '.join(nearest)}"
-        if nearest
-        else "no file has this name either; opmap validate --list prints ids"
-    )
+    if nearest := nearest_ids(unknown):
+        hint = f"the nearest: {', '.join(nearest)}"
+    elif is_operator(unknown):
+        hint = f"--operator {unknown} takes all of an operator; opmap validate --list --operator {unknown} prints their ids"
+    else:
+        hint = "no file has this name either; opmap validate --list prints ids"
     file, line = (places or {}).get(unknown, (None, None))
     path = f"line {line}" if line else None
     raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})", path=path, file=file)

@@ -291,13 +291,16 @@ COMMANDS: dict[str, Command] = {
         notes=_features(),
     ),
     "explain": Command(
-        summary="show the pseudocode of a case, or a rule",
-        help="Show the documentation's pseudocode, expanded for a descriptor, and how an output element is read; or a rule, with an "
-        "example that breaks it.",
+        summary="show the pseudocode of an operator or case, or a rule",
+        help="Show the documentation's pseudocode: of an operator with its rules, or of a case for its sizes, down to one output element. "
+        "Of a rule, show an example that breaks it.",
         example="opmap explain tile/example.1 --at 0,0,0,3",
         options={
             "target": Option(
-                None, f"{_TARGET}; or a rule id (default: list all rules)", metavar="ID|FILE|RULE", nargs="?"
+                None,
+                f"{_TARGET}; or the name of an operator, or a rule id (default: list all rules)",
+                metavar="ID|FILE|NAME|RULE",
+                nargs="?",
             ),
             "at": Option(
                 None,

@@ -29,7 +29,9 @@ def check_options(options: Mapping[str, str]) -> None:
     for key, value in options.items():
         if key == COMPILE and value not in get_args(Compile):
             wanted = " or ".join(get_args(Compile))
-            raise InputError(f"--provider-option {COMPILE} must be {wanted} for --provider {DIRECT}, got {shown(value)}")
+            raise InputError(
+                f"--provider-option {COMPILE} must be {wanted} for --provider {DIRECT}, got {shown(value)}"
+            )
         if key not in (COMPILE, METACOMMANDS):
             raise InputError(f"--provider-option must be {COMPILE} for --provider {DIRECT}, got {shown(key)}")
 

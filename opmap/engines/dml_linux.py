@@ -106,7 +106,9 @@ def check_pair(name: str, known: Sequence[Pair]) -> None:
     """Raises InputError if no pair has this name."""
     if name not in [pair.name for pair in known]:
         listed = names([pair.name for pair in known]) or "none: tools/dml_linux has setup --onnxruntime and --directml"
-        raise InputError(f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {shown(name)}")
+        raise InputError(
+            f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {shown(name)}"
+        )
 
 
 def find_rig(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -121,7 +123,9 @@ def find_rig(explicit: str | None = None, environ: Mapping[str, str] = os.enviro
     try:
         json.loads((folder / "manifest.json").read_bytes())["python"]["version"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{option} must name a folder that tools/dml_linux/{_SCRIPT} set up, got {shown(named)}") from None
+        raise InputError(
+            f"{option} must name a folder that tools/dml_linux/{_SCRIPT} set up, got {shown(named)}"
+        ) from None
     return folder
 
 

@@ -86,6 +86,8 @@ class ThirdPartyProvider(Performer):
         with _third_party_code(partial(_unusable, spec)):  # an import runs the module's code
             _import_from(module.partition(".")[0], path[:1])
             make = getattr(importlib.import_module(module), name)
+            if runtime := sys.modules.get("onnxruntime"):
+                runtime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
             is_factory = not callable(make) or _takes(make)
             is_run = not is_factory and not isinstance(make, type) and _takes(make, b"", {})
         if not callable(make):

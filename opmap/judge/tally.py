@@ -51,7 +51,11 @@ class Tally:
     def sentence(self, where: str) -> str:
         """Returns how many cases are proven to have run on the provider, and how many are asserted. `where` names it."""
         text = f"{self.proven} of {self.judged} case{'s' * (self.judged != 1)} proven"
-        return f"{text}, {self.asserted} asserted by the provider itself" if self.asserted else f"{text} to have run {where}"
+        return (
+            f"{text}, {self.asserted} asserted by the provider itself"
+            if self.asserted
+            else f"{text} to have run {where}"
+        )
 
 
 NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED, Verdict.NOT_EXPRESSIBLE, Verdict.SKIPPED)

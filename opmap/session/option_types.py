@@ -69,7 +69,7 @@ def coordinates(text: str) -> tuple[str, tuple[int, ...]]:
     output, _, element = text.rpartition(":")
     parts = [p.strip() for p in element.strip("[] ").split(",")]
     if not all(map(_is_number, parts)):
-        raise ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {shown(text)}")
+        raise ArgumentTypeError(f"must be numbers with commas between, such as 1,0, got {shown(text)}")
     return output, tuple(int(p) for p in parts)
 
 

@@ -371,7 +371,12 @@ class SessionOptions(_Table):
         }
 
     def again(
-        self, case: str, file: str | None, batched_with: Sequence[str] = (), command: str | None = None, node: str | None = None
+        self,
+        case: str,
+        file: str | None,
+        batched_with: Sequence[str] = (),
+        command: str | None = None,
+        node: str | None = None,
     ) -> str:
         """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with.
 
@@ -380,7 +385,9 @@ class SessionOptions(_Table):
         pack = self.pack if batched_with and self.pack > 1 else None
         more = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
         cases = (*batched_with, case) if file is None else ()
-        return command_line(again_words({**self.selected, **more, "pack": pack, "node": node}, *cases, file=file, command=command))
+        return command_line(
+            again_words({**self.selected, **more, "pack": pack, "node": node}, *cases, file=file, command=command)
+        )
 
 
 def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:

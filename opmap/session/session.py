@@ -285,7 +285,8 @@ class Session:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
         items: list[Item] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
-            raise InputError(self.variants_note or f"must select a case: {self.provider_name} has no probes")
+            none = f"must select a case: {self.provider_name} has no probes"
+            raise InputError(self.variants_note or (none if self.provider.runs_cases else self.selection.unmatched))
         return items
 
     @cached_property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import json
 import re
 import shutil
@@ -160,8 +162,13 @@ class TestUsage:
             (["build", "probe/gather/bool", "-o", "x"], "probes are no descriptors"),
             (
                 ["explain", "GATHER.X9"],
-                "explain must be a rule id, such as TENSOR.C1 (opmap explain lists them), got 'GATHER.X9'",
+                "explain: must be a rule id, such as TENSOR.C1 (opmap explain lists them), got 'GATHER.X9'",
             ),
+            (["explain", "Gather", "--at", "1"], "--at must come with a file or the id of a case"),
+            (["explain", "gather/example.1", "--at", "0,0"], "--at must be an element of sizes {5}, got 0,0"),
+            (["explain", "gathr"], "got 'gathr' (no file has this name either"),
+            (["validate", "gather"], "got 'gather' (--operator gather takes all of an operator"),
+            (["validate", "--json=1"], "opmap validate: argument --json: takes no value, got '1'"),
             (["explain", "GATHER.C1", "--at", "1"], "--at must come with a file or the id of a case"),
             (["known", "nope"], "known must be given the id of a defect, got 'nope'; opmap known lists them"),
         ],
@@ -175,6 +182,26 @@ class TestUsage:
         assert message in err
         assert err.count("\n") == 1
         assert "Traceback" not in out + err
+
+    @pytest.mark.parametrize("option", ["--shard", "--tier", "--provider", "--failed-of", "--dml-runtime", "--json"])
+    def test_long_value(self, option, capsys):
+        """A message quotes only a part of a long value, whoever wrote the message."""
+        assert 2 == main(["validate", f"{option}={'9' * 5000}"])
+        line = capsys.readouterr().err
+        assert 1 == line.count("\n") and "999" in line and len(line) < 800
+
+    @pytest.mark.parametrize("words", [["--help"], ["validate", "--help-all"], ["--version"]])
+    def test_help_that_cannot_be_written(self, words, capsys, monkeypatch):
+        """It is an error, as for every other answer."""
+
+        class Full(io.StringIO):
+            def write(self, text):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", Full())
+            assert 2 == main(words)
+        assert "opmap: cannot write: No space left on device\n" == capsys.readouterr().err
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_help(self, command, capsys):
@@ -316,7 +343,16 @@ class TestBuild:
 
 
 class TestRules:
-    """`opmap explain` lists rules, or shows one."""
+    """`opmap explain` lists rules, or shows one, or those of an operator."""
+
+    @pytest.mark.parametrize("name", ["GATHER_ND1", "gathernd", "DML_GATHER_ND1_OPERATOR_DESC"])
+    def test_operator(self, name, capsys):
+        """An operator's name shows its pseudocode and its rules, and says how to go on."""
+        assert 0 == main(["explain", name])
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.startswith("DML_OPERATOR_GATHER_ND1  https://") for line in lines)
+        assert any(line.startswith("  GATHER_ND1.C1 ") for line in lines)
+        assert lines[-1].startswith("for sizes: opmap explain gather_nd1/example.1; ")
 
     def test_one(self, capsys):
         """A rule is shown with its text, formula, page and a change that breaks it."""

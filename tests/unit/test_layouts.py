@@ -177,9 +177,7 @@ class TestProviders:
         session = Session(SessionOptions(provider="cpu", case=[EXAMPLE, *ids]))
         session.choose()
         assert [EXAMPLE] == [case.id for case in session.cases]
-        assert (
-            "3 cases left out: the provider lacks variants padding, strides, compile-graph" == session.variants_note
-        )
+        assert "3 cases left out: the provider lacks variants padding, strides, compile-graph" == session.variants_note
 
 
 class TestDiagnosis:

@@ -258,7 +258,10 @@ class TestPacks:
             (["--pack", "0"], "--pack: must be a whole number from 1 on, got '0'"),
             (["--pack", "x"], "--pack: must be a whole number from 1 on, got 'x'"),
             (["--pack", "4", "--provider", "directml"], "--pack needs a provider that runs models, got 'directml'"),
-            (["--pack", "4", "--provider", "fault:clamp"], "--pack needs a provider that runs models, got 'fault:clamp'"),
+            (
+                ["--pack", "4", "--provider", "fault:clamp"],
+                "--pack needs a provider that runs models, got 'fault:clamp'",
+            ),
             (["--pack", "4", "--fresh-sessions"], "use one of them"),
         ],
     )

@@ -443,6 +443,19 @@ class TestOpening:
         assert not opened.directml
         opened.close()
 
+    def test_log_of_onnx_runtime(self, opmap, tmp_path, monkeypatch):
+        """ONNX Runtime logs nothing in between: the record holds its errors."""
+        (tmp_path / "logging_backends.py").write_text(
+            "import onnxruntime\n"
+            "def run(model, feeds):\n"
+            "    session = onnxruntime.InferenceSession(model, providers=['CPUExecutionProvider'])\n"
+            "    return session.run(None, {name: feed * 0 + 99 if feed.dtype.kind == 'u' else feed for name, feed in feeds.items()})\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        out, err = opmap("validate", "--provider", "logging_backends:run", *SELECT, code=1)
+        assert "error at run" in out
+        assert "onnxruntime:," not in err
+
     @pytest.mark.parametrize("option", ["--provider-option=a=b", "--session-option=a=b", "--ep-library=a=b"])
     def test_options_of_onnx_runtime(self, opmap, option):
         _, err = opmap("validate", "--provider", "hostile_backends:Backend", option, code=2)

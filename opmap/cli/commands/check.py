@@ -89,7 +89,9 @@ def run(options: Namespace) -> int:
 def _next(session: Session, options: Namespace) -> list[str]:
     """Returns a line with the command that asks about the first wrong result; none if `diagnose` would take other data."""
     records = session.results.records
-    wrong = [record for record in records if record.failed and record.operator and not _OF_LATER_DATA(record.case or "")]
+    wrong = [
+        record for record in records if record.failed and record.operator and not _OF_LATER_DATA(record.case or "")
+    ]
     if not wrong or options.dim or options.inputs:
         return []
     first = wrong[0]

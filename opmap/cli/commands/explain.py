@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +11,12 @@ from typing import Any
 import msgspec
 
 from ...cases.case import Case
+from ...cases.selection import is_operator, operators_named
 from ...cases.variants import PLAIN, VARIANTS
 from ...errors import InputError, shown
 from ...evidence.terminal import print_line, write_json
 from ...pseudocode import ZERO, Line, full_rank, show
-from ...spec import Rule, TensorRule, all_specs, tensor_rules
+from ...spec import Rule, TensorRule, all_specs, load_spec, tensor_rules
 from ...tensors import from_bits, plain
 from .dispatches import read_case
 
@@ -25,10 +27,13 @@ _MOST_SHOWN = 32
 def run(options: Namespace) -> int:
     """Prints the documentation's pseudocode, the tensors, and the line that the pseudocode expands to for their sizes.
 
-    Of a rule, prints what it states and what breaks it; without a target, prints all rules. Raises InputError for a bad file, id or option.
+    Of a rule, prints what it states and what breaks it; of an operator, its pseudocode and its rules; without a target, prints
+    all rules. Raises InputError for a bad file, id or option.
     """
     if options.target is None or _RULE.fullmatch(options.target):
         return _rules(options)
+    if operators := _operators(options.target):
+        return _rules(options, operators)
     if options.json:
         raise InputError(f"--json is for rules, got {shown(options.target)}")
     case = read_case(options.target, name=options.node)
@@ -70,13 +75,13 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
     """Returns how one element of an output is read, down to its value. Raises InputError if there is no such element."""
     outputs = [*case.desc.outputs]
     if output not in outputs and (output or len(outputs) > 1):
-        wanted = f"must name one of the outputs {', '.join(outputs)}, as {outputs[0]}:{','.join(map(str, at))}"
-        raise InputError(f"--at {wanted}, got {output or 'none'}")
+        wanted = f"must name one of the outputs {', '.join(outputs)}, such as {outputs[0]}:{','.join(map(str, at))}"
+        raise InputError(f"--at {wanted}, got {shown(output) if output else 'none'}")
     desc = case.desc.of_output(output or outputs[0])
-    try:
-        origin = desc.trace(at, case.tensors)
-    except ValueError as error:
-        raise InputError(f"--at {error}") from None
+    sizes = desc.output.sizes
+    if len(at) != len(sizes) or any(coordinate >= size for coordinate, size in zip(at, sizes, strict=True)):
+        raise InputError(f"--at must be an element of sizes {show(sizes)}, got {','.join(map(str, at))}")
+    origin = desc.trace(at, case.tensors)
     bits = origin.value
     if origin.tensor is not None and origin.address is not None:
         bits = {**desc.pseudocode_tensors(case.tensors), ZERO: [0]}[origin.tensor][origin.address]
@@ -85,28 +90,58 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
     return [f"{name}[{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
 
 
-# --- rules ---
+# --- operators and rules ---
 
 _RULE = re.compile(r"\w+\.[A-Za-z]+\d+")
 """What has the form of a rule id, such as TENSOR.C1."""
 
 
-def _rules(options: Namespace) -> int:
+def _operators(word: str) -> list[str]:
+    """Returns the operators that a word names; none if it is the name of a file, an id, or no operator."""
+    return operators_named(word) if is_operator(word) and not os.path.exists(word) else []
+
+
+def _rules(options: Namespace, operators: Sequence[str] = ()) -> int:
+    """Prints the rule that is asked for, all rules, or those of some operators below the pseudocode of each."""
     if options.at is not None or options.node is not None:
         raise InputError(f"--{'at' if options.at is not None else 'node'} must come with a file or the id of a case")
-    entries = [entry for entry in _entries() if options.target is None or entry["id"] == options.target.upper()]
+    entries = [
+        entry
+        for entry in _entries()
+        if options.target is None or entry["id"] == options.target.upper() or entry["id"].split(".")[0] in operators
+    ]
     if not entries:
         wanted = "must be a rule id, such as TENSOR.C1 (opmap explain lists them)"
-        raise InputError(f"explain {wanted}, got {shown(options.target)}")
+        raise InputError(f"explain: {wanted}, got {shown(options.target)}")
     if options.json:
         write_json(entries)
     elif options.target is None:
-        width = max(len(entry["id"]) for entry in entries)
-        for entry in entries:
-            print_line(f"{entry['id']:{width}}  {entry['text']}")
-    else:
+        _print_rules(entries)
+    elif not operators:
         _print_rule(entries[0])
+    for name in operators if not options.json else ():
+        _print_operator(name)
+        _print_rules([entry for entry in entries if entry["id"].startswith(f"{name}.")], "  ")
+        print_line(
+            f"for sizes: opmap explain {name.lower()}/example.1; opmap validate --list --operator {name} prints all ids"
+        )
     return 0
+
+
+def _print_operator(name: str) -> None:
+    """Prints the pseudocode of an operator, and its fields."""
+    spec = load_spec(name)
+    print_line(f"{spec.operator}  {spec.page.address}")
+    for text in spec.pseudocode.shown:
+        print_line(f"  {text}")
+    print_line(f"fields: {', '.join(spec.attributes)}")
+    print_line("rules, beside those of every tensor (opmap explain ID shows one):")
+
+
+def _print_rules(entries: Sequence[Mapping[str, Any]], indent: str = "") -> None:
+    width = max((len(entry["id"]) for entry in entries), default=0)
+    for entry in entries:
+        print_line(f"{indent}{entry['id']:{width}}  {entry['text']}")
 
 
 def _entries() -> Iterator[dict[str, Any]]:

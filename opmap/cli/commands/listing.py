@@ -1,16 +1,16 @@
-"""`opmap validate --list`: prints the ids of the selected cases and probes. It loads nothing that runs a case."""
+"""`opmap validate --list`: prints the ids of the selected cases and probes that the provider has. It runs none."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 
 from ...evidence.terminal import print_line
+from ...session import Session
 from ...session.options import SessionOptions
-from ...session.selected import selection
 
 
 def run(options: Namespace) -> int:
-    """Prints the ids of the selected cases and probes. With the word `faults` it prints the planted faults.
+    """Prints the ids of the selected cases and probes that the provider has; if it is missing, all of them. With the word `faults` it prints the planted faults.
 
     Raises InputError for bad options or files.
     """
@@ -20,13 +20,9 @@ def run(options: Namespace) -> int:
         for name, fault in FAULTS.items():
             print_line(f"fault:{name}  {fault.text}")
         return 0
-    wanted = SessionOptions.read({**vars(options), "report": None, "resume": None})
-    wanted.check()
-    if wanted.known_failures or wanted.write_known_failures:
-        from ...session import Session
-
-        Session(wanted)  # refuses files that cannot be used
-    selected = selection(wanted)
-    for item in (*selected.listed(), *selected.probes()):
-        print_line(item.id)
+    with Session(SessionOptions.read({**vars(options), "report": None, "resume": None})) as session:
+        session.check()
+        cases = session.choose()
+        for item in session.items if session.provider else (*cases, *session.selection.probes()):
+            print_line(item.id)
     return 0
