@@ -111,7 +111,7 @@ _DOES = {
 """Words that are no commands, with the one that does it."""
 
 
-_QUOTED = re.compile(r"(?<=')[^']{%d,}(?=')" % MAX_SHOWN)
+_QUOTED = re.compile(rf"(?<=')[^']{{{MAX_SHOWN},}}(?=')")
 """A long value that a message of argparse quotes whole."""
 
 

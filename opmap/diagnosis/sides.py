@@ -91,7 +91,7 @@ class Sides:
         return [side for side in self.sides if side.runs and not side.failures]
 
     def __str__(self) -> str:
-        """Up to three lines: the odd one out, what DirectML itself does, and what the changes show."""
+        """Up to three lines: which one alone differs, what DirectML itself does, and what the changes show."""
         return "\n".join(filter(None, (self.odd_text, self.below_text, self._changes_text())))
 
     def _changes_text(self) -> str:
@@ -255,7 +255,7 @@ class _Asking:
         answer, text = self._answer("the CPU EP", case, options, wrong)
         match answer:
             case "right":
-                return "provider", f"the provider is the odd one out: {text}"
+                return "provider", f"the provider alone differs: {text}"
             case "same":
                 return "interpreter", f"{text}: the model, the mapping or the documentation is in question"
             case "other":

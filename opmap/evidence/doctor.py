@@ -126,11 +126,11 @@ def _emulated(facts: Mapping[str, Fact]) -> bool:
 def _advice(facts: Mapping[str, Fact], names: list[str]) -> list[str]:
     """Returns the next steps, one per line. `names` has the distribution of ONNX Runtime that is installed."""
     if DIRECTML in (facts["available_providers"].value or ()):
-        return ["opmap validate --provider dml --require-provider runs the suite on the GPU"]
+        return ["opmap validate --provider dml --require-provider runs the cases on the DirectML EP"]
     platform = facts["platform"].value or ""
     if not platform.startswith(("win", "mingw")):
         return [
-            "DirectML is a Windows library; opmap validate --provider cpu runs the suite on the CPU EP",
+            "DirectML is a Windows library; opmap validate --provider cpu runs the cases on the CPU EP",
             "the DirectML EP on Linux, emulated: tools/dml_linux in opmap's repository",
         ]
     wanted = DIRECTML_WHEELS.get(platform)

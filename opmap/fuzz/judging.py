@@ -169,7 +169,7 @@ def other_way(setup: Setup) -> Setup:
 
 
 def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str:
-    """Returns which of three answers is the odd one out, if a plan on the DirectML EP gives wrong values.
+    """Returns which of three answers alone differs, if a plan on the DirectML EP gives wrong values.
 
     The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values. Empty if one of
     the ways gives no values.

@@ -77,7 +77,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     - `needs`: the features of the shrunk plan, for each session.
     - `stable`: whether the shrunk plan fails in a fresh process.
     - `unshrunk`: whether the time was over before it was shrunk to the end.
-    - `oracle`: what gave the expected values. `odd`: which of three answers is the odd one out, if that was asked.
+    - `oracle`: what gave the expected values. `odd`: which of three answers alone differs, if that was asked.
     - `made_by`: if the fused graph is it, who made the wrong values: the EP, whose graph is wrong, or DirectML.
     - `model`, `feeds`: of a crash of the control, the model and its inputs: type, sizes, and bytes.
     - `seconds`: when it was found.

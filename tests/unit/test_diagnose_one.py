@@ -36,7 +36,7 @@ class TestFailure:
         assert 1 == code
         assert "(as fault:index-off-by-one)" in out
         assert "InputTensor FLOAT32 {2}, IndicesTensor INT32 {1}, OutputTensor FLOAT32 {1}" in out
-        assert "the provider is the odd one out: the CPU EP gives the documented output" in out
+        assert "the provider alone differs: the CPU EP gives the documented output" in out
         assert "rerun    opmap validate --provider fault:index-off-by-one --case gather/example.1" in out
 
     def test_file(self, diagnose, tmp_path, capsys):

@@ -91,7 +91,7 @@ class TestAdvice:
     def test_directml(self, doctor):
         """If the DirectML EP is there, nothing is to be installed."""
         _, out = doctor("win-amd64", "ARM64", {"onnxruntime-directml": "1.24.4"}, providers=DML)
-        assert "-> opmap validate --provider dml --require-provider runs the suite on the GPU\n" in out
+        assert "-> opmap validate --provider dml --require-provider runs the cases on the DirectML EP\n" in out
         assert "pip install" not in out
 
 

@@ -11,7 +11,7 @@ from ...diagnosis.diagnosis import Diagnosis
 from ...diagnosis.judged_run import JudgedRun
 from ...errors import InputError, shown
 from ...evidence.cause_view import diagnosis_document, print_causes
-from ...evidence.tables import print_notes
+from ...evidence.tables import print_notes, print_tested
 from ...evidence.terminal import console, progress, write_json
 from ...files import check_output, to_json, write_output
 from ...judge.judge import Judge
@@ -64,10 +64,11 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, output
     if as_json:
         write_json(document)
         return
-    out = console()
+    out, provider = console(), session.provider
+    print_tested(out, provider)
     print_causes(out, diagnoses, session.again)
     if output is not None and document.groups:
         words = session.options.again("", output)
         told = f"the smallest case: {words}" if smallest else "the smallest case is too large for a DxDispatch file"
         print_notes(out, [told])
-    print_notes(out, session.notes)
+    print_notes(out, [note for note in session.notes if provider is None or note != provider.note])

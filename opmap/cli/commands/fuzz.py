@@ -181,7 +181,7 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         lines = [
             f"needs: {variant(find)}",
             *steps_of(find),
-            find.odd and f"three answers, the odd one out: {find.odd}",
+            find.odd and f"three answers, of which one differs: {find.odd}",
             find.made_by and made,
             None if find.stable else "it does not fail each time",
             large if find.unshrunk else None,

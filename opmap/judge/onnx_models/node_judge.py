@@ -166,9 +166,7 @@ class NodeJudge:
             return self._record(node, run, verdict=verdict, stage=stage, message=message, judge=judge)
         odd = next((n for n, v in opinions.items() if v is files and not _agree(v, run.outputs)), None)
         if odd:
-            message = (
-                f"{odd.removeprefix('the file ')} is the odd one out: the provider's output is that of {name}; {why}"
-            )
+            message = f"{odd.removeprefix('the file ')} alone differs: the provider's output is that of {name}; {why}"
             return self._record(node, run, verdict=Verdict.ERROR, stage=Stage.COMPARE, message=message, judge=judge)
         fields = decide_right(run.placement, run.fate, self.provider)
         message = "; ".join(filter(None, [fields.get("message"), why]))
@@ -277,10 +275,10 @@ def _odd_one_out(file: str, right: bool, like_pseudocode: bool, like_provider: b
     `right` is whether the provider's output is that of the pseudocode.
     """
     if right:
-        text = f"{file} is the odd one out: the provider's output is that of the pseudocode"
+        text = f"{file} alone differs: the provider's output is that of the pseudocode"
         return (None, "") if like_pseudocode else (Verdict.ERROR, text)
     if like_pseudocode:
-        return None, f"the provider is the odd one out: {file} is what the pseudocode says"
+        return None, f"the provider alone differs: {file} is what the pseudocode says"
     if like_provider:
-        return None, f"the pseudocode is the odd one out: {file} is what the provider returned"
+        return None, f"the pseudocode alone differs: {file} is what the provider returned"
     return None, f"{file} differs from both"
