@@ -15,7 +15,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.choice import choice_of
 from opmap.cases.parameters import filled_case
 from opmap.cases.selection import Selection, case_ids, find_case, find_cases
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
+from opmap.cases.values import DATA_PATTERNS, FAR, INDEX_PATTERNS
 from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.errors import InputError
@@ -25,6 +25,7 @@ from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
+from opmap.spec import all_specs
 from opmap.tensors import from_bits
 
 SMOKE = "gather/example.1"
@@ -69,9 +70,16 @@ class TestMeaning:
             "data": self.listed("pattern of the data: ", " 60f52e "),
         }
 
-        assert {*INDEX_PATTERNS} == listed["pattern"]
+        assert {*INDEX_PATTERNS, FAR} == listed["pattern"]
         assert {*INDEX_PATHS.values()} - {"plain"} == listed["path"]
         assert {*DATA_PATTERNS} == listed["data"]
+
+    def test_of_each_number(self):
+        """Every number of an operator is explained by its word and its name."""
+        fields = {(field.short, field.name) for spec in all_specs() for field in spec.fields if field.short}
+        for word, name in fields - {("n", "InputCount"), ("n", "OutputCount")}:
+            assert re.search(rf"\b{word}\b.* {name}\b", self.TEXT), name
+        assert "n is the number of tensors" in self.TEXT
 
     def listed(self, begin, end):
         """Returns the words between two texts, without what stands in parentheses."""

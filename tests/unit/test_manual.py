@@ -249,7 +249,7 @@ class TestContent:
         [
             ("results", "| `report.html` |"),
             ("results", "| `failures/` |"),
-            ("models", "`map`, `shrink` and `export` take an ONNX model"),
+            ("models", "`build`, `diagnose` and `export` take an ONNX model"),
             ("CONTRIBUTING.md", "the table of the manual page known-failures"),
         ],
     )
