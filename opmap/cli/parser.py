@@ -47,7 +47,7 @@ def parser(*, whole: bool = False) -> argparse.ArgumentParser:
         formatter_class=_Help,
         add_help=False,
     )
-    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("-h", "--help", "--help-all", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(
         title="commands (COMMAND --help)", prog="opmap", metavar="COMMAND", required=True, dest="command"
