@@ -62,7 +62,7 @@ def parser(*, whole: bool = False) -> argparse.ArgumentParser:
         )
         options = options_of(name)
         rare = [option for option, row in options.items() if row.rare]
-        text = f"show {len(rare)} more options" if rare and not whole else "show all options"
+        text = f"show {len(rare)} more option{'s' * (len(rare) > 1)}" if rare and not whole else "show all options"
         added.add_argument("--help-all", action="help", help=text)
         if not whole:
             options = {n: o._replace(help=argparse.SUPPRESS) if n in rare else o for n, o in options.items()}
@@ -169,7 +169,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-_MODEL = "an ONNX model, a folder with one and its test data"
+_MODEL = "an ONNX model, a folder with a model and its test data"
 _TARGET = f"a DxDispatch JSON file, {_MODEL}, or the id of a case of the catalogue"
 _WRITTEN = Group(WRITTEN.title)
 _HOW = Group(HOW.title)
@@ -227,7 +227,7 @@ COMMANDS: dict[str, Command] = {
             ),
             "large": Option(
                 False,
-                "in place of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
+                "instead of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
                 "of memory",
                 group=Group(CASES.title),
                 rare=True,
@@ -250,7 +250,7 @@ COMMANDS: dict[str, Command] = {
                 rare=True,
             ),
             "inputs": Option(
-                None, "the model's inputs, by name, in place of its test data", path, "FILE.npz", rare=True
+                None, "use these inputs, by name, instead of the test data of the model", path, "FILE.npz", rare=True
             ),
         },
     ),
@@ -269,8 +269,8 @@ COMMANDS: dict[str, Command] = {
                 "PATH",
                 required=True,
             ),
-            "variant": Option(None, "the cases in this form (opmap manual variants)", metavar="NAME"),
-            "opset": Option(None, "the cases as models of this opset", count, "N", rare=True),
+            "variant": Option(None, "write the cases in this form (opmap manual variants)", metavar="NAME"),
+            "opset": Option(None, "write the cases as models of this opset", count, "N", rare=True),
             "shipped": Option(
                 False,
                 "the models that opmap's repository has: documented examples, and a model per index form",
@@ -280,13 +280,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "diagnose": Command(
         summary="find the exact cause of each failure, and its smallest case",
-        help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact. Of one case: its smallest "
+        help="Run the cases, group the failures by cause, and run new cases until each cause is exact. For one case, find its smallest "
         "form, and whose fault it is.",
         example="opmap diagnose tile/example.1 --provider fault:output-zero",
         options={
             "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="ID|FILE", nargs="?"),
             "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", _HOW, rare=True),
-            "output": _output("of one case: write the smallest case into this DxDispatch JSON file", "FILE"),
+            "output": _output("with one case: write the smallest case into this DxDispatch JSON file", "FILE"),
         },
         notes=_features(),
     ),
@@ -304,7 +304,7 @@ COMMANDS: dict[str, Command] = {
             ),
             "at": Option(
                 None,
-                "an output element, by one coordinate per dimension; of several outputs, OUTPUT:I,J,...",
+                "an output element: one coordinate per dimension; if there are several outputs, OUTPUT:I,J,...",
                 coordinates,
                 "I,J,...",
             ),
@@ -374,8 +374,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "survey": Command(
         summary="show what a provider does where the pages give no value",
-        help="Show what a provider does with indices that are out of range; and of --provider directml, which descriptors that keep or break "
-        "the rules it accepts. Nothing is judged, except crashes and stray reads.",
+        help="Show what a provider does with indices that are out of range. With --provider directml, also show which descriptors DirectML "
+        "accepts, of those that keep or break the rules. Nothing is judged, except crashes and reads outside the input.",
         example="opmap survey --provider dml",
         options={
             "report": Option(
@@ -412,7 +412,7 @@ COMMANDS: dict[str, Command] = {
             "files": Option(
                 None, "a reference page in any language: Markdown, HTML or text", metavar="FILE", nargs="+"
             ),
-            "new_only": Option(False, "leave out known errata, and what an older page lacks"),
+            "new_only": Option(False, "leave out known errata, and tables that an older page does not have"),
             "patch": Option(
                 False, "print the corrections as a unified diff, each with its reason", group=_WRITTEN, instead="format"
             ),
@@ -429,7 +429,7 @@ COMMANDS: dict[str, Command] = {
             "known": Option(None, "the id of a known defect (opmap known)", metavar="ID", instead="subject"),
             "program": Option(
                 None,
-                "a Python program: exit code 0 right, 1 wrong, 2 no DirectML EP; opmap export and opmap known write such",
+                "a Python program with exit code 0 (right), 1 (wrong) or 2 (no DirectML EP), such as opmap export and opmap known write",
                 path,
                 "FILE",
                 instead="subject",

@@ -27,7 +27,7 @@ def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:
         if structs:
             structs_by_rank.setdefault(0 if in_title else 1 if in_heading else 2, structs[0])
     if not structs_by_rank:
-        raise InputError(f"the page must name its operator, as {next(iter(operators))}; it names none", file=name)
+        raise InputError(f"the page must name its operator, such as {next(iter(operators))}; it names none", file=name)
     struct = structs_by_rank[min(structs_by_rank)]
     if struct not in operators:
         struct = struct if len(struct) <= 60 else struct[:59] + "…"

@@ -225,7 +225,10 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
         if value not in allowed and not (key == "operator" and value.startswith("ONNX ")):
             yield key, f"must be one of {', '.join(allowed)}, got {shown(value)}"
     if entry.package is not None and not entry.package.startswith(FAMILY):
-        yield "package", f"must be a distribution of ONNX Runtime, as onnxruntime-directml, got {shown(entry.package)}"
+        yield (
+            "package",
+            f"must be a distribution of ONNX Runtime, such as onnxruntime-directml, got {shown(entry.package)}",
+        )
     for key in VERSION_KEYS:
         if key in values and version_range(values[key]) is None:
             yield key, f"must be a version or a range of versions, as '>=1.2, <1.5', got {values[key]!r}"
@@ -250,7 +253,7 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
             got = f"the glob {entry.case!r}" if entry.case else "no case"
             yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
     if entry.issue is not None and not re.fullmatch(r"https?://\S+", entry.issue):
-        yield "issue", f"must be an address, as https://..., got {shown(entry.issue)}"
+        yield "issue", f"must be an address, such as https://..., got {shown(entry.issue)}"
 
 
 def short_operator(name: str) -> str:

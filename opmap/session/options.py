@@ -172,7 +172,7 @@ class _Table(NamedTuple):
     )
     operator: Sequence[str] = option(
         (),
-        "all of this operator, by DirectML's or ONNX's name, beside the ids and globs",
+        "all cases of this operator (DirectML's or ONNX's name), in addition to the ids and globs",
         metavar="NAME",
         group=CASES,
         also=("build",),
@@ -208,21 +208,21 @@ class _Table(NamedTuple):
     )
     no_shipped_known_failures: bool = option(
         False,
-        "let the known defects of the DirectML EP fail the run too (opmap known lists them)",
+        "the known defects of the DirectML EP fail the run too (opmap known lists them)",
         group=HOW,
         also=("check", "fuzz"),
         rare=True,
     )
     rerun_dangerous: bool = option(
         False,
-        "also run what is known to hang or to lose the device; Windows stops after five of these in a minute",
+        "also run what is known to hang or to lose the device; Windows stops after five hangs in a minute",
         group=HOW,
         also=("check", "survey", "export", "fuzz"),
         rare=True,
     )
     repeat: int = option(1, "run each case N times; different results are a mismatch", count, "N", HOW, rare=True)
     shuffle: int | None = option(
-        None, "run the cases in another order; the same seed gives the same order", number, "SEED", HOW, rare=True
+        None, "run the cases in a random order; the same seed gives the same order", number, "SEED", HOW, rare=True
     )
     max_failures: int | None = option(None, "stop after N failed cases", count, "N", HOW, rare=True)
     pack: int = option(
@@ -277,7 +277,7 @@ class _Table(NamedTuple):
     )
     runtime: str | None = option(
         None,
-        "DirectML on Linux: the pair of ONNX Runtime and DirectML.dll in that folder, as 1.30.0-1.12.1 (opmap doctor lists "
+        "DirectML on Linux: the pair of ONNX Runtime and DirectML.dll in that folder, such as 1.30.0-1.12.1 (opmap doctor lists "
         "them; default: the folder's own)",
         optional,
         "NAME",

@@ -156,7 +156,10 @@ class TestUsage:
             (["check", "no-such-file.json"], "no-such-file.json"),
             (["build", "no-such-file.json", "-o", "x.onnx"], "no-such-file.json"),
             (["build", "gather/*", "-o", "x.onnx"], "--output must be a folder for "),
-            (["build", "--shipped", "--opset", "13", "-o", "x"], "--shipped must stand alone, got --opset"),
+            (
+                ["build", "--shipped", "--opset", "13", "-o", "x"],
+                "--shipped must be given without a selection, got --opset",
+            ),
             (["build", "--variant", "symbolc", "-o", "x"], "got 'symbolc', did you mean symbolic?"),
             (["build", "--opset", "99", "-o", "x"], "--opset must be one of "),
             (["build", "probe/gather/bool", "-o", "x"], "probes are no descriptors"),

@@ -50,7 +50,7 @@ class TestFile:
             ({"device_class": "virtual"}, "device_class", "must be one of hardware, translated, emulated"),
             ({"operator": "GAHTER"}, "operator", "GATHER_ND1"),
             ({"type": "float"}, "type", "FLOAT32"),
-            ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, as"),
+            ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, such as"),
             ({"message": ""}, "message", "must hold a text"),
             ({"kinds": []}, "kinds", "must be a list of nan-payload, denormals-as-zero, zero-sign, got []"),
             ({"kinds": ["zero-sign"], "verdict": "error"}, "kinds", "at stage compare, got error"),

@@ -37,7 +37,7 @@ def run(options: Namespace) -> int:
     left_out: Counter[str] = Counter()
     if options.shipped:
         if given := [name for name in _SELECTING if getattr(options, name)]:
-            raise InputError(f"--shipped must stand alone, got --{given[0].replace('_', '-')}")
+            raise InputError(f"--shipped must be given without a selection, got --{given[0].replace('_', '-')}")
         folders = list(shipped())
     else:
         cases = _cases(options)

@@ -101,7 +101,9 @@ def _places(options: Namespace) -> Sequence[Place]:
             dll_in(folder)
         return [None, *options.directml]
     if options.directml:
-        raise InputError("--directml is for Windows: a rig has pairs, which tools/dml_linux puts there")
+        raise InputError(
+            "--directml is for Windows; on Linux, tools/dml_linux setup --directml adds a version to the folder"
+        )
     for name in options.runtime or ([] if known else [""]):
         check_pair(name, known)
     return [pair for pair in known if not options.runtime or pair.name in options.runtime]
