@@ -136,7 +136,7 @@ def _next(session: Session, diagnoses: Sequence[Diagnosis]) -> list[str]:
     """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure alone."""
     if diagnoses:
         first = diagnoses[0]
-        command = session.again(first.cause.smallest.case, [first.earlier] if first.earlier else [], "diagnose")
+        command = session.again(first.cause.smallest.case, first.earlier, "diagnose")
         return [f"next: {command}"]
     failed = [record.case for record in session.results.failures() if record.case]
     return [f"next: {session.options.again(failed[0], None)}"] if failed else []
