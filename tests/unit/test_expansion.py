@@ -9,6 +9,7 @@ from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
 from opmap.pseudocode import Copy, Expansion, canonical, expand, full_rank, parse_lines
 from opmap.pseudocode.expansion import advance
+from opmap.spec import load_spec
 
 
 def line(text):
@@ -148,3 +149,36 @@ class TestExpansion:
         assert canonical(line("output[y, x] = input[x, y]")) != canonical(line("output[y, x] = input[y, x]"))
         assert canonical(line("o[a] = i[index[a]]"), {"index": "indices"}) == canonical(line("o[a] = i[indices[a]]"))
         assert "output = input" == canonical(line("o = i"), {"o": "output", "i": "input"})
+
+
+class TestDefinitions:
+    """What a text may define, and what is refused."""
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("n = 10\n" + "n = n * n\n" * 60 + "output[a] = input[a]", "more than 128 bits"),
+            ("t = a + 1\n" + "t = t + t\n" * 60 + "output[a] = input[t]", "take too long"),
+            ("for dimension i in [0, 99999999]:\n  if i < 0:\n    n = i\noutput[a] = input[a]", "take too long"),
+            ("L[2] = 1\noutput[a] = input[a]", "L has no such element"),
+            ("output[a] = input[L[2]]", "L[2] is outside its 2 elements"),
+            ("output[a] = input[L + M]", "lists of 2 and 3 numbers"),
+            ("output[a] = input[1 / 0]", "1 is divided by 0"),
+            ("if a < 0:\n  n = 1\noutput[a] = input[a]", "a < 0 is not a number"),
+            ("n = 1", "does not end with a line that writes a tensor"),
+        ],
+    )
+    def test_refused(self, text, message):
+        """The error names the problem; no text takes long."""
+        with pytest.raises(PseudocodeError, match=re.escape(message)):
+            expand(parse_lines(text), Expansion(rest={}), {"L": (1, 2), "M": (1, 2, 3)})
+
+    def test_slice_as_printed(self):
+        """The statements of SLICE1's page for one descriptor."""
+        fields = {"DimensionCount": 2, "InputWindowOffsets": (0, 1), "InputWindowSizes": (4, 3)}
+        (line,) = expand(
+            load_spec("SLICE1").lines,
+            Expansion(rest={}, series={"OutputCoordinates": ("a", "b")}),
+            {**fields, "InputWindowStrides": (-2, 2)},
+        )
+        assert "OutputTensor[a, b] = InputTensor[3 + -2 * a, 1 + 2 * b]" == str(line)

@@ -286,7 +286,7 @@ class TestAccess:
     """The addresses that faults change."""
 
     def test_agrees_with_the_interpreter(self):
-        """Address by address, for every case of smoke. `test_programs` has operators with guards, and those that ignore indices."""
+        """Address by address, for every case of smoke but those of operators with guards, and those that ignore indices."""
         for case in own_cases("smoke"):
             arrays, access = CaseArrays(case), case.desc.access
             if access.ignores_outside or any(move.guard is not None for move in access.moves):

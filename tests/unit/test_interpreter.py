@@ -18,7 +18,7 @@ from opmap import strategies
 from opmap.descriptors import TensorDesc
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import compiling, gives, naive, parse_lines, run
+from opmap.pseudocode import access_map, compiling, gives, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
 COUNT, HALF = 1 << 20, 1 << 19
@@ -340,6 +340,23 @@ class TestInterpreter:
             peak(lambda given: sum(len(piece) for piece in move.elements[0](given, given["input"], ())))
             < 100 * compiling.LONGEST
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("output[a] = input[0, 2 - a]", [2, 1, 0]),
+        ("output[a] = input[1, (a - 2) % 3]", [None, None, 3]),
+        ("output[a] = input[1, (a - 3) / 2]", [None, None, 3]),
+        ("if (a xor 1) output[a] = input[min(a, 1), abs(a - 2)]", [2, None, None]),
+    ],
+)
+def test_small_expressions(text, expected):
+    """Addresses that go down to 0, and remainders and quotients below 0."""
+    sizes = {"output": (3,), "input": (2, 3)}
+    lines = parse_lines(text)
+    assert expected == list(run(access_map(lines, sizes), {"input": range(6)}))
+    assert expected == [origin and origin[1] for origin in naive.evaluate(lines, sizes, {})]
 
 
 class TestUnsaid:

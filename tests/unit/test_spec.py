@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import json
 import re
-from collections import Counter
 
 import pytest
 
@@ -15,8 +14,9 @@ from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
 from opmap.pseudocode import Broken, canonical, check
 from opmap.spec import all_specs, load_spec, read_spec, tensor_rules
+from opmap.spec.loader import Pseudocode
 from opmap.spec.short_form import completed
-from opmap.tensors import DIRECTML_TYPES, DataType
+from opmap.tensors import DataType
 
 SPECS = [pytest.param(spec, id=spec.name) for spec in all_specs()]
 RULES = [pytest.param(spec, rule, id=rule.id) for spec in all_specs() for rule in spec.corrected.rules if rule.breaks]
@@ -93,98 +93,9 @@ class TestFiles:
         assert all((rule.line is None) == rule.derived for rule in spec.rules)
         assert [r.derived for r in spec.rules] == [r.id.split(".")[1].startswith("D") for r in spec.rules]
 
-    @pytest.mark.parametrize("spec", SPECS)
-    def test_support_tables_are_those_of_the_pages(self, spec):
-        """Each level's dimension counts, data types and index types."""
-        small = {t for t in DIRECTML_TYPES if t.size < 8}
-        rows = {
-            "4_1": ((1, 8), set(DIRECTML_TYPES), {"INT64", "INT32", "UINT64", "UINT32"}),
-            "3_0": ((1, 8), small, {"INT64", "INT32", "UINT64", "UINT32"}),
-            "2_1": ((4, 4), small, {"UINT32"}),
-            "1_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, {"UINT32"}),
-        }
-        if spec.name == "SLICE1":
-            rows["2_1"] = ((4, 5), small, set())
-        if spec.name == "TILE":
-            rows = {
-                "4_1": ((1, 8), set(DIRECTML_TYPES) - {DataType.FLOAT64}, set()),
-                "3_1": ((1, 8), small, set()),
-                "2_1": rows["2_1"],
-                "1_0": rows["1_0"],
-            }
-        if spec.arrays:
-            few = small - {DataType.INT8, DataType.UINT8}
-            counts = {"SPLIT": (1, 8), "JOIN": (4, 5)}[spec.name]
-            rows |= {"3_0": (counts, small, set()), "1_0": ((4, 4), few, set())}
-        halves = ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, {"UINT32"})
-        if spec.name == "ONE_HOT":
-            rows["2_0"] = halves
-        if spec.name == "REVERSE_SUBSEQUENCES":
-            lengths = {"UINT32"}
-            rows = {
-                "5_0": ((1, 8), set(DIRECTML_TYPES), {"UINT64", "UINT32"}),
-                "4_0": ((1, 8), small, lengths),
-                "3_0": ((4, 5), small, lengths),
-                "2_1": ((4, 4), small, lengths),
-            }
-        if spec.name == "ELEMENT_WISE_IF":
-            rows = {"3_0": ((1, 8), small, {"UINT8"}), "2_0": ((4, 4), {DataType.FLOAT16}, {"UINT8"})}
-        if spec.name == "PADDING1":
-            rows = {"5_0": ((1, 8), set(DIRECTML_TYPES), set())}
-        if spec.name == "FILL_VALUE_CONSTANT":
-            rows = {"4_1": ((1, 8), set(DIRECTML_TYPES), set())}
-            rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
-        if spec.name == "FILL_VALUE_SEQUENCE":
-            rows = {"5_0": ((1, 8), set(DIRECTML_TYPES) - {DataType.FLOAT64}, set())}
-            rows |= {level: (counts, small, set()) for level, counts in (("4_0", (1, 8)), ("2_1", (4, 4)))}
-        if spec.name == "DIAGONAL_MATRIX":
-            rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set()), "4_0": ((2, 4), small, set())}
-            rows |= {"2_1": ((4, 4), small, set()), "2_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, set())}
-        if spec.name == "DIAGONAL_MATRIX1":
-            rows = {"5_1": ((2, 4), set(DIRECTML_TYPES), set())}
-        if spec.name == "ELEMENT_WISE_IDENTITY":
-            rows |= {"3_0": ((1, 8), small, set()), "2_1": ((4, 5), small, set())}
-            rows["1_0"] = ((4, 5), {DataType.FLOAT32, DataType.FLOAT16}, set())
-        if spec.older:
-            rows = {"5_0": ((4, 4), set(DIRECTML_TYPES), set()), "2_1": ((4, 4), small, set())}
-        rows = {level: rows[level] for level in sorted(rows, reverse=True) if spec.name != "ONE_HOT" or level != "1_0"}
-        levels = {name: 4 for name in ("GATHER", "SCATTER", "TILE", "SPLIT", "JOIN", "ONE_HOT", "REVERSE_SUBSEQUENCES")}
-        levels = (levels | {"GATHER_ND1": 2, "DIAGONAL_MATRIX": 4, "ELEMENT_WISE_IDENTITY": 4}).get(spec.name, 3)
-        assert list(rows)[:levels] == [table.feature_level for table in spec.support]
-        for table in spec.support:
-            counts, types, index_types = rows[table.feature_level]
-            assert {counts} == {t.dimension_counts for t in table.tensors.values()}
-            for name, tensor in table.tensors.items():
-                expected = index_types if name in spec.index_tensors else {t.name for t in types}
-                assert sorted(expected) == sorted(tensor.data_types)
-
 
 class TestExamples:
     """Every worked example passes under the corrected text."""
-
-    def test_there_are_these(self):
-        """Those of each operator. The three that show only sizes are not counted."""
-        counts = Counter(param.id.rpartition("-")[0] for param in EXAMPLES)
-        assert {
-            **{"GATHER": 5, "GATHER_ELEMENTS": 1, "GATHER_ND": 2, "GATHER_ND1": 2, "SCATTER": 2, "SCATTER_ND": 1},
-            **{
-                "SLICE1": 2,
-                "TILE": 1,
-                "ONE_HOT": 4,
-                "REVERSE_SUBSEQUENCES": 2,
-                "ELEMENT_WISE_IF": 1,
-                "SPLIT": 2,
-                "JOIN": 4,
-                "DEPTH_TO_SPACE1": 2,
-                "SPACE_TO_DEPTH1": 2,
-                "PADDING1": 4,
-                "FILL_VALUE_CONSTANT": 1,
-                "FILL_VALUE_SEQUENCE": 2,
-                "DIAGONAL_MATRIX1": 4,
-                "DIAGONAL_MATRIX": 4,
-                "ELEMENT_WISE_IDENTITY": 5,
-            },
-        } == counts
 
     def test_all_have_a_line_but_those_with_arrays_of_numbers(self):
         """Only gathers and scatters print one beside their examples."""
@@ -405,3 +316,16 @@ class TestShortForm:
         file.write_text(f"{part} = {value}\n", encoding="utf-8")
         with pytest.raises(InputError):
             read_spec(file)
+
+
+class TestPseudocode:
+    """The marks of a spec's pseudocode."""
+
+    def test_derived_lines(self):
+        """A derived text has the page's line, or a rule, for each of its lines, and shows it."""
+        shown = Pseudocode(1, "a = b\nlong = c", {}, derived=True, lines=(31, "A.D1")).shown
+        assert ("a = b     derived from line 31", "long = c  derived from A.D1") == shown
+        assert ("a = b",) == Pseudocode(1, "a = b\n", {}).shown
+        for lines, derived in (((31,), True), ((31,), False)):
+            with pytest.raises(ValueError, match="`lines` must have"):
+                Pseudocode(1, "a = b\nc = d", {}, derived=derived, lines=lines)
