@@ -273,9 +273,17 @@ class TestDeviceClass:
         assert expected == device_class(chosen, wine)
 
     @pytest.mark.parametrize(
-        ("expected", "name"), [(None, "OpenVINOExecutionProvider"), ("hardware", "CUDAExecutionProvider")]
+        ("expected", "name", "wine"),
+        [
+            ("cpu", "CPUExecutionProvider", None),
+            ("cpu", "CPUExecutionProvider", "9.0"),
+            ("hardware", "CUDAExecutionProvider", None),
+            ("emulated", "CUDAExecutionProvider", "9.0"),
+            (None, "OpenVINOExecutionProvider", None),
+            (None, "WebGpuExecutionProvider", None),
+        ],
     )
-    def test_unknown(self, expected, name, monkeypatch):
+    def test_of_an_execution_provider(self, expected, name, wine, monkeypatch):
         """An execution provider of which it is not known on what it runs has no class."""
-        monkeypatch.setattr(adapters, "wine_version", lambda: None)
+        monkeypatch.setattr(adapters, "wine_version", lambda: wine)
         assert expected == facts_of(name, package="its own").device_class

@@ -85,31 +85,18 @@ class TestOnnxNodeTests:
 
     @pytest.mark.parametrize(
         "name",
-        [f"test_gather_{n}" for n in ("0", "1", "2d_indices", "negative_indices")]
-        + [
-            *(f"test_gather_elements_{n}" for n in ("0", "1", "negative_indices")),
-            *(f"test_gathernd_example_{n}" for n in ("int32", "float32", "int32_batch_dim1")),
-            *(f"test_scatter_elements_with_{n}" for n in ("axis", "negative_indices")),
-            *(f"test_slice{n}" for n in ("", "_neg", "_end_out_of_bounds", "_default_axes", "_default_steps")),
-            *(f"test_slice{n}" for n in ("_neg_steps", "_negative_axes")),
-            *(
-                f"test_{n}"
-                for n in ("triu", "triu_neg", "triu_out_neg_out", "triu_pos", "triu_out_pos", "triu_one_row")
-            ),
-            *(f"test_{n}" for n in ("triu_square", "tril", "tril_neg", "tril_out_neg", "tril_pos", "tril_out_pos")),
-            *(f"test_eyelike_{n}" for n in ("without_dtype", "with_dtype", "populate_off_main_diagonal")),
-            "test_tril_one_row_neg",
-            "test_tril_square_neg",
-            "test_scatter_elements_without_axis",
-            "test_scatternd",
-            "test_tile",
-            "test_tile_precomputed",
-            "test_transpose_default",
-            *(f"test_transpose_all_permutations_{n}" for n in range(6)),
-            *("test_expand_dim_changed", "test_expand_dim_unchanged"),
+        [
+            *(f"test_gather_{n}" for n in ("2d_indices", "negative_indices")),
+            *("test_gather_elements_negative_indices", "test_gathernd_example_int32_batch_dim1"),
+            *("test_scatter_elements_with_negative_indices", "test_scatter_elements_without_axis", "test_scatternd"),
+            *(f"test_slice{n}" for n in ("_end_out_of_bounds", "_default_axes", "_neg_steps", "_negative_axes")),
+            *(f"test_{n}" for n in ("triu_out_neg_out", "triu_one_row", "tril_out_pos", "tril_square_neg")),
+            *("test_eyelike_without_dtype", "test_eyelike_populate_off_main_diagonal", "test_tile"),
+            *("test_transpose_default", "test_transpose_all_permutations_3", "test_expand_dim_unchanged"),
         ],
     )
     def test_passes(self, name, tmp_path, capsys):
+        """A sample of them; `test_all` has all."""
         code, (record,) = checked(capsys, write_test(tmp_path / name, node_tests(*OPERATORS)[name]))
 
         assert (0, "pass", None) == (code, record["verdict"], record["message"])

@@ -354,14 +354,6 @@ class TestSuspended:
 
         assert ["timeout", *["pass"] * 4] == self.verdicts(process)
 
-    def test_killed(self, tmp_path):
-        """A worker that somebody kills costs its case, and the start of a new one."""
-        process, worker = self.started(tmp_path)
-        os.kill(worker, signal.SIGKILL)
-
-        assert ["crash", *["pass"] * 4] == self.verdicts(process)
-        assert 2 == len((tmp_path / "pids").read_text(encoding="utf-8").split())
-
     def verdicts(self, process):
         """Returns the verdicts of a run, in the order of its cases."""
         return [record["verdict"] for record in json.loads(process.communicate(timeout=60)[0])["cases"]]

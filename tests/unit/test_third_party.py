@@ -138,22 +138,6 @@ class Claims(Backend):
         return Placement("assignment-info", (("Gather", "hostile"),))
 
 
-class Opens(Backend):
-    """Opens the files beside a model too."""
-    def open(self, model_bytes, setup, files=None):
-        import onnxruntime, pathlib, tempfile
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            for name, content in {"model.onnx": model_bytes, **(files or {})}.items():
-                pathlib.Path(folder, name).write_bytes(content)
-            model = str(pathlib.Path(folder, "model.onnx"))
-            return Opened(onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]))
-class Opened:
-    def __init__(self, session): self.session = session
-    def run(self, feeds, outputs=None): return self.session.run(outputs, feeds)
-class OpensModels(Opens):
-    def open(self, model_bytes, setup): return super().open(model_bytes, setup)
-
-
 def factory(): raise Loose("no device")
 def zero(): raise SystemExit(0)
 def leaves(): os._exit(0)
@@ -272,28 +256,6 @@ class TestRun:
     def test_long_message(self, record, options):
         """A message is cut before anything looks for places in it."""
         assert 10_000 >= len(record("Long", *options, code=1)["message"])
-
-
-class TestFiles:
-    """The variant `external` has its data in a file beside the model."""
-
-    @in_worker_or_not
-    @pytest.mark.parametrize(
-        ("name", "verdict", "message"),
-        [
-            ("Opens", "pass", None),
-            ("OpensModels", "unsupported", "hostile: open takes no files beside the model"),
-        ],
-    )
-    def test_external(self, opmap, name, verdict, message, options):
-        """An honest backend whose `open` takes files gets them; for one that does not the case is unsupported."""
-        code = int(verdict != "pass")  # a run in which all is unsupported is red
-        case = f"{CASE}/external"
-        out, _ = opmap(
-            "validate", "--provider", f"hostile_backends:{name}", "--case", case, "--json", *options, code=code
-        )
-        (found,) = json.loads(out)["cases"]
-        assert (case, verdict, message) == (found["case"], found["verdict"], found["message"])
 
 
 class TestRelease:

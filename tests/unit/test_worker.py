@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
-from opmap.engines import frames, worker_main
+from opmap.engines import frames
 from opmap.engines.child import processes_with
 from opmap.engines.machine.environment import collect
 from opmap.engines.provider_facts import ProviderFacts
@@ -23,10 +23,6 @@ worker = pytest.fixture(started)
 
 class TestRun:
     """A worker returns the same results as a session in this process."""
-
-    def test_records(self, cases):
-        with WorkerProvider(CPU) as worker:
-            assert list(map(judge(SessionProvider(CPU)), cases)) == list(map(judge(worker), cases))
 
     def test_session_error(self, worker):
         """The error has the stage and the message of the same error in this process."""
@@ -211,26 +207,6 @@ class TestHangLimit:
             assert "pass" == judge(other)(cases[0]).verdict
 
 
-class TestDeviceClass:
-    """A class is said only where it is known."""
-
-    @pytest.mark.parametrize(
-        ("name", "wine", "expected"),
-        [
-            (CPU, None, "cpu"),
-            (CPU, "9.0", "cpu"),
-            ("CUDAExecutionProvider", None, "hardware"),
-            ("CUDAExecutionProvider", "9.0", "emulated"),
-            ("WebGpuExecutionProvider", None, None),
-        ],
-    )
-    def test_of_an_execution_provider(self, monkeypatch, name, wine, expected):
-        monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [name])
-        monkeypatch.setattr("opmap.engines.machine.adapters.wine_version", lambda: wine)
-        _, facts = worker_main._execution_provider(frames.Start(name), lambda *arguments, **options: None)
-        assert expected == facts.device_class
-
-
 class TestAdapter:
     """The worker chooses the adapter of the DirectML EP, and reports it."""
 
@@ -253,8 +229,3 @@ class TestAdapter:
         assert CPU == opened.name and opened.note.startswith(
             "not on the DirectML EP: no hardware adapter. This run used the CPU EP"
         )
-
-    def test_not_for_others(self):
-        """The CPU EP refuses the choice of an adapter."""
-        with pytest.raises(InputError, match="are for the DirectML EP"):
-            open_provider("cpu", adapter="x")
