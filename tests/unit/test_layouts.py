@@ -134,7 +134,7 @@ class TestStrides:
                     assert bits == values.setdefault(address, bits), (case.id, name)
 
     def test_no_two_elements_of_an_output_share_an_address(self):
-        for case in of("strides"):
+        for case in of("strides")[::3]:
             output = case.desc.output
             coordinates = itertools.product(*map(range, output.sizes))
             addresses = [sum(i * s for i, s in zip(at, output.strides, strict=True)) for at in coordinates]

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tiers import others_slow
 
 from opmap.engines import temporary
 from opmap.engines.child import Child, processes_with
@@ -210,7 +211,7 @@ class TestSignals:
         assert [] == list((tmp_path / "temporary").iterdir())
 
     @posix
-    @pytest.mark.parametrize("pause", [0.0, 0.3, 1.0])
+    @pytest.mark.parametrize("pause", others_slow([0.0, 0.3, 1.0], 0.3))
     def test_quick_ones(self, tmp_path, pause):
         """Three quick Ctrl-C are one: the table of what was done is printed, the bundle is whole, and the run goes on later."""
         (tmp_path / "mine.py").write_text(
@@ -238,7 +239,7 @@ class TestSignals:
         assert 0 == ended(started(tmp_path, *words, "--resume", "r"))[0]
 
     @posix
-    @pytest.mark.parametrize("pause", [0.0, 0.3])
+    @pytest.mark.parametrize("pause", others_slow([0.0, 0.3], 0.0))
     def test_late_ones(self, tmp_path, pause):
         """Three Ctrl-C while the reports are written: the table is printed, and the exit code is that of Ctrl-C."""
         (tmp_path / "mine.py").write_text(BACKEND.format(body=""))

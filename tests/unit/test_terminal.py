@@ -87,14 +87,6 @@ class TestEscapes:
         assert SHOWN in stream.getvalue()
         assert "\u202e" not in stream.getvalue() and "a\x1b[31mb" not in stream.getvalue()
 
-    PROVIDER = """
-class P:
-    name, version, device_class = HOSTILE, HOSTILE, HOSTILE
-    def run(self, model_bytes, feeds): raise ValueError(HOSTILE)
-def make(): return P()
-def missing(): raise ImportError(HOSTILE)
-"""
-
 
 class TestNotUtf8:
     """Names that are not UTF-8 abort nothing."""
