@@ -1,10 +1,16 @@
-"""The variants: named pairs of a form and a run mode, each with its proof and its share of the cases."""
+"""The variants: named pairs of a form and a run mode, each with its proof and its share of the cases.
+
+The file `variants.toml` holds them, one a line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Literal
+
+import msgspec
 
 from ...engines.sessions import CPU, DIRECTML
 from ...vocabulary import Tier
@@ -65,123 +71,44 @@ class Variant:
         return self.proofs.get(provider)
 
 
-_DML = (DIRECTML,)
-_KNOWN = (DIRECTML, CPU)
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A variant as it stands in `variants.toml`. `directml` and `cpu` are the names of the proofs that must all hold there."""
 
+    form: str = "static"
+    mode: str = PLAIN
+    directml: tuple[str, ...] = ("fused_if_it_can",)
+    cpu: tuple[str, ...] = ("ran",)
+    source: str = "profile"
+    providers: tuple[Literal["directml", "cpu"], ...] = ()
+    base: str = PLAIN
+    tier: Tier = "standard"
+    share: Share = "values"
 
-def variant(
-    name: str,
-    form: str = "static",
-    mode: str = PLAIN,
-    *,
-    directml: Proof | None = proofs.fused_if_it_can,
-    cpu: Proof | None = proofs.ran,
-    source: str = "profile",
-    providers: tuple[str, ...] | None = None,
-    base: str | None = PLAIN,
-    tier: Tier = "standard",
-    share: Share = "values",
-) -> Variant:
-    """Returns a variant. `directml` is the proof on the DirectML EP, `cpu` on the CPU EP."""
-    by_provider = {DIRECTML: directml, CPU: cpu if providers != _DML else None}
-    return Variant(
-        name=name,
-        form=FORMS[form],
-        run_mode=RUN_MODES[mode],
-        base=base,
-        tier=tier,
-        share=share,
-        providers=providers,
-        proofs={provider: (source, proof) for provider, proof in by_provider.items() if proof},
-    )
-
-
-def _variants() -> Iterator[Variant]:
-    both, fused, ran = proofs.both, proofs.fused, proofs.ran
-    absent = proofs.not_an_input
-    constant = both(fused, absent)
-    constant_on_cpu = both(ran, absent)
-
-    # --- as every case, unless it says otherwise ---
-    yield variant(PLAIN, base=None, share="all", directml=None, cpu=None)
-    yield variant("init", "init", base=None, directml=absent, cpu=absent, source="inputs", share="all")
-    yield variant("node", "node", base=None, share="all", directml=None, cpu=None)
-
-    # --- execution paths of the EP's own ---
-    yield variant("eager", mode="eager", directml=ran, providers=_DML, tier="smoke")
-    yield variant("own-queue", mode="own-queue", providers=_KNOWN, tier="smoke", share="few")
-    yield variant("if", "if", directml=proofs.branch, cpu=proofs.branch, tier="smoke")
-    yield variant("if-else", "if-else", directml=proofs.branch, cpu=proofs.branch, share="few")
-    yield variant("if.several-runs", "if", "several-runs", directml=proofs.branch, cpu=proofs.branch, share="few")
-    yield variant("symbolic", "symbolic", directml=ran)
-    yield variant("unnamed", "unnamed", directml=ran, share="few")
-    yield variant("shapeless", "shapeless", directml=ran)
-    for name, form in (("another-shape", "symbolic"), ("another-shape-shapeless", "shapeless")):
-        shapes = both(ran, proofs.two_shapes)
-        yield variant(name, form, "another-shape", directml=shapes, cpu=shapes)
-    yield variant("fixed-dimensions", "symbolic", "fixed-dimensions", share="one")
-    yield variant(
-        "re-used-list",
-        "chain",
-        "level-0",
-        directml=both(proofs.five_nodes, proofs.one_fused_node),
-        cpu=both(proofs.five_nodes, ran),
-        share="few",
-    )
-    yield variant("run-time-fusion", "symbolic", "run-time-fusion", directml=fused, providers=_DML, share="few")
-    yield variant("replayed", mode="replayed", directml=proofs.replayed, providers=_DML, share="few")
-    yield variant("device", mode="device", directml=proofs.on_device, source="device-name", providers=_DML)
-    for base in (PLAIN, "init", "node"):
-        yield variant(
-            "serialized" if base == PLAIN else f"{base}.serialized",
-            "whole" if base == PLAIN else base,
-            "serialized",
-            base=base,
-            directml=proofs.serialized,
-            source="serialized-graph",
-            providers=_DML,
-            share="descriptors",
+    def variant(self, name: str) -> Variant:
+        """Returns the variant. Its proofs are those of the providers that have it."""
+        wanted = {"directml": (DIRECTML, self.directml), "cpu": (CPU, self.cpu)}
+        proven = [wanted[provider] for provider in self.providers or wanted]
+        return Variant(
+            name=name,
+            form=FORMS[self.form],
+            run_mode=RUN_MODES[self.mode],
+            base=self.base or None,
+            tier=self.tier,
+            share=self.share,
+            providers=tuple(provider for provider, _ in proven) if self.providers else None,
+            proofs={
+                provider: (self.source, proofs.both(*(getattr(proofs, proof) for proof in names)))
+                for provider, names in proven
+                if names
+            },
         )
 
-    # --- registrations ---
-    for name in FORMS:
-        if name.startswith("opset-"):
-            yield variant(name, name, tier="smoke", share="few")
 
-    # --- attributes ---
-    yield variant("default-attribute", "default-attribute", tier="smoke", share="few")
-
-    # --- constants ---
-    for name in ("data-init", "typed-init", "typed-data-init", "ir3-init", "constant-node"):
-        yield variant(name, name, directml=constant, cpu=constant_on_cpu)
-    yield variant("external", "external", directml=constant, cpu=constant_on_cpu, share="one")
-    yield variant("both-init", "both-init", "unfolded", directml=constant, cpu=constant_on_cpu)
-    for name in ("default-indices", "default-data", "fed-indices", "fed-data"):
-        yield variant(name, name, directml=both(fused, proofs.overridable), cpu=both(ran, proofs.overridable))
-        yield variant(
-            f"{name}.eager", name, "eager", directml=both(ran, proofs.overridable), providers=_DML, share="few"
-        )
-
-    # --- the graph around the operator ---
-    for name in ("data-node", "second-output", "output-read", "same-twice", "unused-node", "unused-input"):
-        yield variant(name, name, share="few")
-    for name in ("output-init", "output-input"):
-        yield variant(name, name, share="few")
-    for name in ("names", "no-node-names", "function"):
-        yield variant(name, name, share="one")
-
-    # --- run modes ---
-    for name in ("several-runs", "bound", "preallocated"):
-        yield variant(name, mode=name)
-    for name in ("ort-values", "async", "second-session", "level-1"):
-        yield variant(name, mode=name, share="few")
-    yield variant("preallocated-device", mode="preallocated-device", providers=_DML)
-    yield variant("some-outputs", "second-output", "some-outputs", share="few")
-    for name in ("memory-pattern", "parallel"):
-        yield variant(name, mode=name, share="one")
-    yield variant("no-arena", mode="no-arena", providers=_DML, share="one")
-    yield variant("ort-format", mode="ort-format", directml=ran, share="one")
+def _variants() -> Mapping[str, Variant]:
+    content = files(__package__).joinpath("variants.toml").read_bytes()
+    rows = msgspec.toml.decode(content, type=dict[str, _Row])
+    return {name: row.variant(name) for name, row in rows.items()}
 
 
-VARIANTS: Mapping[str, Variant] = {v.name: v for v in _variants()}
+VARIANTS: Mapping[str, Variant] = _variants()
 """The variants by name, in the order in which the catalogue has their cases."""
