@@ -186,9 +186,7 @@ class SessionProvider(Performer):
         options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
         options.log_severity_level = 4
         if self.name == DIRECTML:
-            options.enable_mem_pattern = setup.memory_pattern
-        if setup.parallel:
-            options.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
+            options.enable_mem_pattern = False
         if setup.level is not None:
             options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
         for name, size in setup.free_dimensions.items():

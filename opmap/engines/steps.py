@@ -43,7 +43,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     - `cpu_nodes`: nodes may run on the CPU EP.
     - `ort_format`: the model is saved in ONNX Runtime's own format first, and the session is created from that.
     - `threads`: the number of threads of an operator. With one there is no thread pool, and no run_async.
-    - `memory_pattern`, `parallel`: SessionOptions.enable_mem_pattern; execution mode ORT_PARALLEL.
     """
 
     config: dict[str, str] = {}
@@ -59,8 +58,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cpu_nodes: bool = False
     ort_format: bool = False
     threads: int = 1
-    memory_pattern: bool = False
-    parallel: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="step", tag=str.lower):

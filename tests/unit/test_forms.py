@@ -14,7 +14,6 @@ from opmap.cases.variants.forms_constants import EXTERNAL_FILE
 from opmap.cases.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
 from opmap.cases.variants.further_inputs import fresh_values, other_sizes
 from opmap.cases.variants.variant_run import VariantRun
-from opmap.engines.arrays import from_array
 from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, map_descriptor
 
@@ -261,23 +260,6 @@ class TestStructure:
             gathers | {"ScatterElements", "Split", "ReverseSequence", "Pad", "DepthToSpace", "Trilu", "EyeLike"}
             == types
         )
-
-    def test_function(self):
-        """The graph has one node, a call; the function has the operator, with the attributes of the call."""
-        for _, form, _ in formed_cases("function"):
-            (call,), (function,) = form.model.graph.node, form.model.functions
-            (node,) = [n for n in function.node if n.op_type == form.mapped.lowering.op_type]
-            assert dict(form.mapped.lowering.attributes) == {
-                a.name: from_array(onnx.numpy_helper.to_array(a.t))
-                if a.type == a.TENSOR
-                else a.s.decode()
-                if a.type == a.STRING
-                else tuple(a.ints)
-                if a.type == a.INTS
-                else a.i
-                for a in call.attribute
-            }
-            assert [a.name for a in call.attribute] == [a.ref_attr_name for a in node.attribute]
 
     def test_same_twice(self):
         """There are two nodes of the operator."""

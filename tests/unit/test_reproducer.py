@@ -127,7 +127,7 @@ class TestProgram:
 
     def test_odd_names_and_setups(self, run):
         """Names that are no Python names, and options of a session that no contract probe has."""
-        setup = Setup(level=0, profile=True, memory_pattern=True, parallel=True, free_dimensions={"n": 2})
+        setup = Setup(level=0, profile=True, free_dimensions={"n": 2})
         steps = [
             ExpectedStep(Open(session="class", model=identity('a "b" \\ c'), setup=setup)),
             ExpectedStep(Open(session="1 2", model=identity(), setup=Setup(disabled_optimizers=["ConstantFolding"]))),

@@ -10,7 +10,7 @@ The rest of the specification has no form:
 | optional and sequence types | nodes of other providers make and read them |
 | map types, operators of ONNX-ML | no tensor operator takes them |
 | Loop, Scan | the CPU EP runs them; a subgraph of the provider is in `if` |
-| functions in functions, overloads, ValueInfo in functions | a provider sees nodes in place of calls, as in `function` |
+| functions | a provider sees nodes in place of calls; the search (`opmap fuzz`) has models with them |
 | functions of ONNX itself | the operators are primitive |
 | ConstantOfShape, and other constants by nodes | folded into the initializers of `init` and `data-init` |
 | ValueInfo for inner values | ONNX Runtime infers them, and the forms' shapes decide whether it can |

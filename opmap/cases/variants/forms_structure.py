@@ -1,4 +1,4 @@
-"""Forms that differ in the nodes and names around the operator: subgraphs, functions, further nodes and outputs."""
+"""Forms that differ in the nodes and names around the operator: subgraphs, further nodes and outputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from ...descriptors import TensorDesc
 from ...operators import Substitution
 from .drafts import Draft, concat, constant, form
 from .formed import Formed, Inputs, plain_feeds
-
-DOMAIN = "opmap"
-"""The domain of the form `function`."""
 
 UNUSED = "Unused"
 """The name of a graph input that no node reads, or of a value that nobody uses."""
@@ -35,7 +32,7 @@ ONNX's IR specification allows C identifiers only, but its checker and ONNX Runt
 names such as the first."""
 
 
-# --- subgraphs and functions ---
+# --- subgraphs ---
 
 NEWEST_IF = 20
 """The newest opset whose If the DirectML EP has."""
@@ -83,30 +80,6 @@ def _branch(draft: Draft, name: str) -> onnx.GraphProto:
     for node in graph.node:
         node.name = f"{name}.{node.name}"
     return graph
-
-
-@form("function", "The operator stands in a model-local function.")
-def _function(draft: Draft) -> Formed | None:
-    constants = [helper.make_node("Constant", [], [t.name], t.name, value=t) for t in draft.graph.initializer]
-    attributes = list(draft.operator.attribute)
-    references = [
-        onnx.AttributeProto(name=attribute.name, type=attribute.type, ref_attr_name=attribute.name)
-        for attribute in attributes
-    ]
-    del draft.operator.attribute[:]
-    draft.operator.attribute.extend(references)
-    opsets = [helper.make_opsetid("", draft.model.opset_import[0].version)]
-    names, fields = [attribute.name for attribute in attributes], list(draft.mapped.feeds)
-    nodes = [*constants, *draft.graph.node]
-    name = draft.mapped.desc.operator
-    function = helper.make_function(DOMAIN, name, fields, draft.outputs, nodes, opsets, names)
-    draft.model.functions.append(function)
-    draft.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    call = helper.make_node(name, fields, draft.outputs, name, domain=DOMAIN)
-    call.attribute.extend(attributes)
-    del draft.graph.node[:], draft.graph.initializer[:]
-    draft.graph.node.append(call)
-    return draft.formed()
 
 
 # --- further nodes ---

@@ -11,6 +11,7 @@ allows beside them has no run mode:
 | add_initializer | a contract probe: the DirectML EP ignores the value (`opmap known added-initializer-ignored`) |
 | add_external_initializers | the values reach the EP as those of the form `data-init` |
 | optimized_model_filepath | part of `ort-format` |
+| memory patterns, parallel execution | ONNX Runtime turns them off again in a session with the DirectML EP |
 | threads, execution order, memory reuse, determinism, logging, custom thread functions | no other code of the EP runs |
 | device_id, performance_preference, disable_metacommands | options of a whole run of opmap |
 | terminate, only_execute_path_to_fetches, memory arena shrinkage | end a run, or act after it |
@@ -334,8 +335,6 @@ RUN_MODES: Mapping[str, RunMode] = {
         RunMode(
             "ort-format", "The model is saved in ONNX Runtime's own format and loaded from it.", _once(ort_format=True)
         ),
-        RunMode("memory-pattern", "Memory patterns are on.", _several(memory_pattern=True)),
-        RunMode("parallel", "The execution mode is parallel.", _several(parallel=True)),
         RunMode("no-arena", "Buffers have the exact size.", _several(config={ARENA_OFF: "1"})),
         RunMode(
             SERIALIZED,
