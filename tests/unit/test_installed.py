@@ -34,6 +34,8 @@ class TestInstalled:
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
             "opmap/cases/choices/gather.json.gz",
+            "opmap/cases/variants/variants.toml",
+            "opmap/session/options.toml",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/evidence/templates/{name}"
