@@ -9,48 +9,10 @@ from functools import cached_property, reduce
 from math import log2
 from typing import Any, Literal, TypeAlias
 
-from .feature_names import FEATURES
+from .feature_names import FEATURES, OTHER
 from .features import CATEGORIES, FLAGS, NEGATIVE, Value
 
 Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "%==", "%!=", "same"]
-
-_WORDS = {
-    "dimension_count": "DimensionCount",
-    "axis": "Axis",
-    "axis_from_end": "dimensions behind the axis",
-    "index_dimensions": "IndexDimensions",
-    "before": "elements before the indexed dimensions",
-    "block": "elements behind the indexed dimensions",
-    "input_dimension_count": "InputDimensionCount",
-    "node_rank": "rank of the ONNX node's data",
-    "node_index_rank": "rank of the ONNX node's indices",
-    "node_output_rank": "rank of the ONNX node's output",
-    "last_length": "length of the last dimension",
-    "index_bytes": "bytes of the indices",
-    "call": "call",
-}
-"""Feature -> how it reads, where it is not the feature's name with spaces."""
-
-_EXTRA_COST = {
-    "axis_from_end": 0.3,
-    "index_path": 0.5,
-    "variant": 0.5,
-    "before": 0.5,
-    "block": 0.5,
-    "output_elements": 1.0,
-    "data_pattern": 1.0,
-    "output_bytes": 1.5,
-    "input_dimension_count": 1.0,
-    "node_rank": 1.0,
-    "node_index_rank": 1.5,
-    "node_output_rank": 1.5,
-    "last_length": 0.7,
-    "index_bytes": 1.5,
-    "duplicates": 1.5,
-    "largest_index": 1.5,
-    "computed_indices": 1.5,
-}
-"""Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
 
 _OPERATOR_COST = {"==": 0.0, "same": 0.0, "<": 1.1, "<=": 1.1, ">": 1.0, ">=": 1.0, "!=": 2.0, "%!=": 5.0}
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -101,7 +63,7 @@ class Comparison:
     @cached_property
     def cost(self) -> float:
         """How far the comparison is from simple: about the bits that it takes to say it."""
-        cost = _OPERATOR_COST.get(self.op, 0.0) + _EXTRA_COST.get(self.feature, 0.0)
+        cost = _OPERATOR_COST.get(self.op, 0.0) + FEATURES.get(self.feature, OTHER).cost
         cost += _ORDER.get(self.feature, len(_ORDER)) * 0.02
         if self.op == "in" and isinstance(self.value, tuple):
             cost += 2 * len(self.value)
@@ -129,7 +91,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """`DimensionCount >= 5`, `index type INT32`, `an index < 0`, `A.Sizes == B.Sizes`."""
-        words = _WORDS.get(self.feature, self.feature.replace("_", " "))
+        words = FEATURES.get(self.feature, OTHER).words or self.feature.replace("_", " ")
         if self.feature == "negative":
             return "an index < 0" if self.value else "no index < 0"
         if self.feature == "computed_indices":

@@ -24,29 +24,16 @@ Value: TypeAlias = int | str | bool
 Features: TypeAlias = Mapping[str, Value]
 """Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further entries."""
 
-CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern", "layout")
+CATEGORIES = tuple(name for name, feature in FEATURES.items() if feature.kind == "word")
 """The features whose values are words."""
 
-FLAGS = ("negative", "duplicates", "computed_indices")
+FLAGS = tuple(name for name, feature in FEATURES.items() if feature.kind == "flag")
 """The features whose values are true or false."""
 
 NEGATIVE = "a negative "
 """The beginning of the name of a feature that says whether an array of numbers has a negative one."""
 
-SMALL_NUMBERS = (
-    "data_width",
-    "dimension_count",
-    "axis",
-    "axis_from_end",
-    "index_dimensions",
-    "tuple_size",
-    "batch_dimensions",
-    "index_rank",
-    "input_dimension_count",
-    "node_rank",
-    "node_index_rank",
-    "node_output_rank",
-)
+SMALL_NUMBERS = tuple(name for name, feature in FEATURES.items() if feature.few_values)
 """The numbers that have few values, so that each value is worth a look of its own."""
 
 

@@ -90,8 +90,8 @@ def add_options(parser: argparse.ArgumentParser, options: Mapping[str, Option]) 
 def _features() -> str:
     """Returns the features that a condition of `diagnose` names, each with its meaning."""
     lines = ["features, of which conditions are made:"]
-    for name, meaning in FEATURES.items():
-        lines += textwrap.wrap(meaning, 78, initial_indent=f"  {name:17} ", subsequent_indent=" " * 20)
+    for name, feature in FEATURES.items():
+        lines += textwrap.wrap(feature.text, 78, initial_indent=f"  {name:17} ", subsequent_indent=" " * 20)
     lines.append(
         "  A.Sizes == B.Sizes  Whether two tensors have equal sizes; of an array, all of its tensors (one another)."
     )

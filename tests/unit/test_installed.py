@@ -34,6 +34,7 @@ class TestInstalled:
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
             "opmap/cases/choices/gather.json.gz",
+            "opmap/cases/features.toml",
             "opmap/cases/variants/variants.toml",
             "opmap/session/options.toml",
             *(f"opmap/manual/{page}.md" for page in titles()),
