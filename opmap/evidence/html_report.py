@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ..cases.case import Case
-from ..cases.coverage.covered import STRENGTHS, OperatorCoverage, measure, operator_coverage
+from ..cases.coverage.covered import STRENGTHS, Covered, OperatorCoverage, measure, operator_coverage
 from ..errors import cut, encodable, one_line
 from ..files import to_json, write_output
 from ..judge.record import Record
@@ -182,7 +182,8 @@ def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[Operator
         return []
     tier = bundle.asked("tier")
     strength = next((STRENGTHS[t] for t in TIERS if t == tier and t in STRENGTHS), 1)
-    return [operator_coverage(covered, min(strength, 2)) for covered in measure(known_cases).values() if covered.cases]
+    measured = measure(known_cases, Covered).values()
+    return [operator_coverage(covered, min(strength, 2)) for covered in measured if covered.cases]
 
 
 def _errata(records: Sequence[Record]) -> list[Spec]:

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 from adequacy.__main__ import main
 from adequacy.coverage import tier_coverage
+from adequacy.covered import TierCovered
 from adequacy.kernels import kernel_files, kernel_reached
 from tiers import others_slow, own_cases
 
 from opmap.cases.catalogue import cases_of, catalogue, check_choice, example_descriptor
 from opmap.cases.choice import choice_of
 from opmap.cases.coverage.boundaries import boundary_rules
-from opmap.cases.coverage.covered import Covered, measure
+from opmap.cases.coverage.covered import measure
 from opmap.cases.in_variants import accepts
 from opmap.cases.parameters import classify, classify_desc, parameters
 from opmap.cases.probes import probes
@@ -30,7 +31,7 @@ SMOKE = own_cases("smoke")
 @cache
 def smoke_coverage():
     """Returns what `smoke` covers, by operator."""
-    return measure(SMOKE)
+    return measure(SMOKE, TierCovered)
 
 
 @cache
@@ -46,20 +47,20 @@ class TestTiers:
     @pytest.mark.parametrize(("tier", "strength"), [("smoke", 1), ("standard", 2)])
     def test_covers(self, tier, strength):
         """`smoke` covers every class, rule, example and field; `standard` covers every possible pair as well."""
-        covered = smoke_coverage() if tier == "smoke" else measure(catalogue(tier, variants=False))
+        covered = smoke_coverage() if tier == "smoke" else measure(catalogue(tier, variants=False), TierCovered)
         assert list(OPERATORS) == list(covered)
         for coverage in covered.values():
             assert [] == coverage.missing(strength=strength)
-            classes, pairs, triples = coverage.possible(strength=strength)
+            classes, pairs = coverage.possible(strength)
             assert classes == len(coverage.classes)
             assert len(coverage.pairs) <= pairs
-            assert len(coverage.triples) <= triples
+            assert len(coverage.triples) <= coverage.possible_triples
             assert strength < 2 or pairs == len(coverage.pairs)
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_every_kind_of_gap_is_seen(self, operator):
         """A class, a pair, a rule, an example and a field that no case has are missing."""
-        coverage = Covered(operator)
+        coverage = TierCovered(operator)
         for case in SMOKE:
             if case.desc.operator == operator and "/int8/" not in case.id and "example" not in case.id:
                 coverage.take(case)
@@ -67,9 +68,9 @@ class TestTiers:
         fewest = OPERATORS[operator].dimension_counts[0]
         assert {"data_type INT8", "example 1", f"data_type INT8, dimensions {fewest}"} <= set(missing)
         spec = OPERATORS[operator].descriptor.spec()
-        assert f"rule {spec.rules[0].id}" in Covered(operator).missing(strength=1)
+        assert f"rule {spec.rules[0].id}" in TierCovered(operator).missing(strength=1)
         (output,) = spec.field_names("output")
-        assert f"field {output}" in Covered(operator).missing(strength=1)
+        assert f"field {output}" in TierCovered(operator).missing(strength=1)
 
     @pytest.mark.slow
     def test_full_covers_everything(self, monkeypatch):
@@ -80,18 +81,19 @@ class TestTiers:
         """
         name = "GATHER_ELEMENTS"
         monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
-        coverage = measure(catalogue("full", variants=False))[name]
+        coverage = measure(catalogue("full", variants=False), TierCovered)[name]
         assert [] == coverage.missing(strength=3)
         counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))
-        assert counts == coverage.possible(strength=3)
+        assert counts == (*coverage.possible(3), coverage.possible_triples)
         assert 4 * 1278 == len(coverage.world)
 
     def test_what_full_lacks_is_named(self):
         """A triple, a large class and a descriptor of the small scope that no case has are missing."""
         coverage = smoke_coverage()["GATHER_ELEMENTS"]
         missing = coverage.missing(strength=3)
-        _, _, triples = coverage.possible(strength=3)
-        assert triples - len(coverage.triples) == sum(m.count(", ") == 2 and "descriptor" not in m for m in missing)
+        assert coverage.possible_triples - len(coverage.triples) == sum(
+            m.count(", ") == 2 and "descriptor" not in m for m in missing
+        )
         assert {
             "data_type INT8, dimensions 1, axis_length 32769+",
             "output_elements 2^27+1",
@@ -113,7 +115,7 @@ class TestClosedWorld:
         new = msgspec.structs.replace(spec.rules[0], id="GATHER.X1", check=check)
         changed = msgspec.structs.replace(spec, rules=(*spec.rules, new))
         monkeypatch.setattr(module.descriptor, "spec", classmethod(lambda cls: changed))
-        assert missing == measure(SMOKE)["GATHER"].missing(strength=1)
+        assert missing == measure(SMOKE, TierCovered)["GATHER"].missing(strength=1)
 
     def test_a_new_field(self, monkeypatch):
         """A new field is missing, because no two cases have different values of it."""

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from adequacy.covered import TierCovered
 from adequacy.score import score
 from choose_cases.__main__ import choose
 from hypothesis import given
@@ -180,7 +181,7 @@ class TestRegistration:
         register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml")
         own_cases = build_cases("standard", "GRID")
         assert len(own_cases) > 50
-        assert "covering arrays" in measure(own_cases)["GRID"].missing(strength=2)
+        assert "covering arrays" in measure(own_cases, TierCovered)["GRID"].missing(strength=2)
 
 
 class TestInterpreter:
@@ -211,7 +212,7 @@ class TestCatalogue:
     def test_covers(self, operator):
         """`smoke` covers every class, `standard` every possible pair, rule, example and field."""
         for tier, strength in (("smoke", 1), ("standard", 2)):
-            covered = measure(cases(tier, operator))[operator]
+            covered = measure(cases(tier, operator), TierCovered)[operator]
             missing = covered.missing(strength=strength)
             assert [] == [entry for entry in missing if not entry.startswith("output_elements")]
 

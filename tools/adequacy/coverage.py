@@ -10,21 +10,14 @@ import msgspec
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
 from opmap.cases.coverage.boundaries import UNREACHABLE_RULES
-from opmap.cases.coverage.covered import (
-    STRENGTHS,
-    Covered,
-    OperatorCoverage,
-    Share,
-    measure,
-    operator_coverage,
-    own_rules,
-)
+from opmap.cases.coverage.covered import STRENGTHS, Share, measure, own_rules
 from opmap.cases.probes import probes
 from opmap.cases.variants import VARIANTS
 from opmap.evidence.sections import Section
 from opmap.operators import OPERATORS
 from opmap.vocabulary import TIERS, Tier
 
+from .covered import TierCovered, TierOperatorCoverage, of_operator
 from .kernels import Kernels, Kind, kernel_files, kernel_reached
 
 _SHARES = ("values", "pairs", "triples", "rules", "examples")
@@ -64,7 +57,7 @@ class TierCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
     tier: Tier
     cases: int
-    operators: list[OperatorCoverage]
+    operators: list[TierOperatorCoverage]
     variants: list[VariantCoverage]
     tensor_rules: list[str]
     unreachable_rules: dict[str, str]
@@ -85,8 +78,8 @@ def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> Tie
             advance()
             yield case
 
-    covered = list(measure(cases()).values())
-    operators = [operator_coverage(c, STRENGTHS[tier]) for c in covered]
+    covered = list(measure(cases(), TierCovered).values())
+    operators = [of_operator(c, STRENGTHS[tier]) for c in covered]
     kernels = [kind for kernels, counts in reached for kind in _kernels(kernels, counts)]
     missing = [f"{c.operator}: {text}" for c in covered for text in c.missing(strength=STRENGTHS[tier])]
     missing += [f"variant {name}" for name in _due(tier) if not any(c.variants.get(name) for c in covered)]
@@ -110,7 +103,7 @@ def _due(tier: Tier) -> list[str]:
     return [v.name for v in due if TIERS.index(v.tier) <= TIERS.index(tier)]
 
 
-def _variants(covered: list[Covered]) -> Iterator[VariantCoverage]:
+def _variants(covered: list[TierCovered]) -> Iterator[VariantCoverage]:
     for name, variant in VARIANTS.items():
         if count := sum(c.variants.get(name, 0) for c in covered):
             classes = sum(len({pair for variant, pair in c.variant_pairs if variant == name}) for c in covered)
