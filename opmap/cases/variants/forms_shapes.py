@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
@@ -116,15 +115,15 @@ def _opset(version: int, draft: Draft) -> Formed | None:
     own, newest = draft.model.opset_import[0].version, OPERATORS[draft.mapped.desc.operator].newest_opset
     if version == own or version > (newest or version):
         return None
-    if any(_schema(node.op_type, version) is None for node in nodes):
-        return None
     if version < NEGATIVE_INDICES and any(min(draft.first.tensors[name].integers) < 0 for name in draft.indices):
         return None
-    types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}
-    types |= {tensor.name: tensor.data_type for tensor in draft.graph.initializer}
-    if not all(_fits(node, version, types) for node in draft.graph.node):
+    if not all(_fits(node, version) for node in nodes):
         return None
     draft.model.opset_import[0].version = version
+    try:
+        onnx.checker.check_model(draft.model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return None
     return draft.formed()
 
 
@@ -132,65 +131,21 @@ for _version in OPSETS:
     form(f"opset-{_version}", f"The model has opset {_version}.")(partial(_opset, _version))
 
 
-def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
-    """Returns whether an opset has a node: its operator, attributes, words as attributes and input types.
+def _fits(node: onnx.NodeProto, version: int) -> bool:
+    """Returns whether an opset has a node's operator, its attributes, and the words that are attributes. ONNX checks the rest.
 
-    Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
+    Removes attributes that the opset lacks, if they have their default value.
     """
-    schema = _schema(node.op_type, version)
-    inputs = schema.inputs_for(len(node.input)) if schema else ()
-    if schema is None or len(node.input) > len(inputs):
-        return False
-    for attribute in [a for a in node.attribute if a.name not in schema.attributes]:
-        default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
-        if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
-            return False
-        node.attribute.remove(attribute)
-    words = ((schema.attributes[a.name], a.s.decode()) for a in node.attribute if a.type == a.STRING)
-    if not all(word in known for known, word in words):
-        return False
-    bound: dict[str, int] = {}
-    for name, formal in zip(node.input, inputs, strict=False):
-        text = f"tensor({TensorProto.DataType.Name(types[name]).lower()})"
-        if text not in schema.types.get(formal, {formal}):
-            return False
-        bound[formal] = types[name]
-    to = next((a.i for a in node.attribute if a.name == "to"), 0)
-    first = next(iter(bound.values()), 0)  # an attribute may give the type; else it is that of the first input
-    types[node.output[0]] = to or bound.get(schema.output, first)
-    return True
-
-
-@dataclass(frozen=True)
-class _Schema:
-    """What an opset says of an operator: its attributes with their descriptions, the types of inputs and first output, and
-    what these names mean.
-
-    `variadic` is whether the last input may be there several times.
-    """
-
-    attributes: Mapping[str, str]
-    inputs: tuple[str, ...]
-    output: str
-    types: Mapping[str, frozenset[str]]
-    variadic: bool
-
-    def inputs_for(self, count: int) -> tuple[str, ...]:
-        """Returns the types of the inputs of a node that has so many."""
-        return self.inputs + self.inputs[-1:] * (count - len(self.inputs)) if self.variadic else self.inputs
-
-
-@cache
-def _schema(op_type: str, version: int) -> _Schema | None:
-    """Returns an operator of an opset; None if the opset does not have it. onnx.defs makes new objects each time."""
     try:
-        schema = onnx.defs.get_schema(op_type, version)
+        known = onnx.defs.get_schema(node.op_type, version).attributes
     except onnx.defs.SchemaError:
-        return None
-    return _Schema(
-        {name: attribute.description for name, attribute in schema.attributes.items()},
-        tuple(formal.type_str for formal in schema.inputs),
-        schema.outputs[0].type_str,
-        {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
-        any(formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for formal in schema.inputs),
-    )
+        return False
+    for attribute in list(node.attribute):
+        if attribute.name not in known:
+            default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
+            if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
+                return False
+            node.attribute.remove(attribute)
+        elif attribute.type == attribute.STRING and attribute.s.decode() not in known[attribute.name].description:
+            return False
+    return True

@@ -17,8 +17,7 @@ from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...pseudocode import array_of
 from ...tensors import Tensor
-from ..values import as_stored
-from ..written_once import Numbers, rows_of, written
+from ..values import fill
 from .formed import Inputs
 
 MOST_ELEMENTS = 4096
@@ -54,15 +53,10 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
     changed = _in_other_sizes(inputs.desc, by)
     if changed is None:
         return None
-    tensors = {}
-    for name, tensor in changed.inputs.items():
-        bounds = changed.index_bounds.get(name)
-        if bounds is None:
-            tensors[name] = as_stored(tensor, _new_data(tensor))
-        else:
-            negative = min(inputs.tensors[name].integers) < 0
-            tensors[name] = _new_indices(tensor, bounds, rows_of(changed, name), negative=negative)
-    return Inputs(changed, tensors)
+    index_tensors = [inputs.tensors[name] for name in changed.index_bounds]
+    negative = any(min(tensor.integers) < 0 for tensor in index_tensors)
+    signed = all(tensor.data_type.kind == "signed" for tensor in index_tensors)
+    return Inputs(changed, fill(changed, "", "mix" if negative and signed else "pos", "addr"))
 
 
 def has_other_sizes(desc: OperatorDesc) -> bool:
@@ -192,27 +186,3 @@ def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
         shift = 1 + (n - 1) % (bound - 1) if bound > 1 else 0
         columns[in_range, at] = ((old_values + shift) % bound + np.where(old_values < 0, -bound, 0)).astype(dtype)
     return Tensor.from_bytes(tensor.data_type, tensor.sizes, columns.tobytes())
-
-
-def _new_data(tensor: TensorDesc) -> Tensor:
-    """Returns a tensor whose elements differ as far as the data type has enough values."""
-    width = tensor.data_type.size
-    factor, start = 0x9E3779B97F4A7C15 >> (64 - 8 * width) | 1, 0x5B  # odd: different elements get different values
-    bits = np.arange(tensor.element_count, dtype=np.uint64) * np.uint64(factor) + np.uint64(start)
-    return Tensor.from_bytes(tensor.data_type, tensor.sizes, bits.astype(f"<u{width}").tobytes())
-
-
-def _new_indices(tensor: TensorDesc, bounds: tuple[int, ...], rows: Numbers | None, *, negative: bool) -> Tensor:
-    """Returns indices from the last element downwards; every second tuple of them is negative if `negative`.
-
-    `rows` are the numbers of indices that write: these differ.
-    """
-    tuples = np.arange(tensor.element_count // len(bounds))
-    columns = [
-        bound - 1 - tuples // (at + 1) % bound - bound * (tuples % 2) * negative for at, bound in enumerate(bounds)
-    ]
-    values = np.stack(columns, axis=1)
-    if rows is not None:
-        values = written(values, rows, bounds)
-    values = values.astype(dtype_of(tensor.data_type))
-    return Tensor.from_bytes(tensor.data_type, tensor.sizes, values.tobytes())
