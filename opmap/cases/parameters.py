@@ -11,8 +11,8 @@ from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, Operator, size_classes
 from ..tensors import DataType
 from .case import INDEX_PATHS, Case, case_id, id_parts
-from .values import DATA_PATTERNS, Filled, allows, index_patterns, rounds, shows, signed
-from .written_once import group_of, rows_of
+from .values import DATA_PATTERNS, Filled, allows, index_patterns, rounds, signed
+from .written_once import group_of
 
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 """One data type of each width in bytes."""
@@ -100,17 +100,14 @@ def is_large(desc: OperatorDesc) -> bool:
 def classify(case: Case) -> dict[str, str | None]:
     """Returns {parameter: class} for a case; None for a parameter if the case is in none of its classes.
 
-    An index pattern counts only if the indices' values show it.
+    An index pattern counts only if the indices are enough to show it.
     """
     classes = classify_desc(case.desc)
     if case.desc.data_tensors():
         classes["data_pattern"] = case.data_pattern
     if case.desc.index_tensors():
-        pattern, bounds = case.index_pattern, case.desc.index_bounds
-        shown = pattern and all(
-            shows(pattern, case.tensors[name].integers, bounds[name], rows_of(case.desc, name)) for name in bounds
-        )
-        classes["index_pattern"] = pattern if shown else None
+        pattern = case.index_pattern
+        classes["index_pattern"] = pattern if pattern and allows_pattern(case.desc, pattern) else None
         single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
         paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
         classes["index_path"] = paths[single_element and len(paths) > 1] if paths else None

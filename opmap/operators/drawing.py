@@ -432,8 +432,6 @@ def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes
         draft.numbers[name] = _number(source, *ends) if field.usual is None or not source.integer(0, 3) else field.usual
         if draft.broken(name):
             draft.numbers[name] = ends[0]
-        for _ in range(field.unused_draws):
-            source.integer(0, 0)
         return True
     limits = draft.limits(ends)
     if any(map(draft.unknown, draft.sizes)):  # mostly, some of the elements are left for the sizes

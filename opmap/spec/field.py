@@ -20,8 +20,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
     is the bit pattern of one element; `typed_by` is the field that gives its data type.
     A `float` is the bit pattern of a FLOAT; the operator writes the same number in the data type of the output.
-    `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
-    random descriptors stay those of earlier releases. `values` is for a tensor whose elements the pseudocode computes with, such as
+    `short` is the name of a number in case ids. `values` is for a tensor whose elements the pseudocode computes with, such as
     lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
     `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An `optional` tensor
     may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for an input whose strides are what the
@@ -34,7 +33,6 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     enumeration: str = ""
     names: tuple[str, ...] = ()
     typed_by: str = ""
-    unused_draws: int = 0
     values: str = ""
     elements: int = 0
     usual: int | None = None

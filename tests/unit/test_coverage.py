@@ -10,6 +10,7 @@ from adequacy.__main__ import main
 from adequacy.coverage import tier_coverage
 from adequacy.covered import TierCovered
 from adequacy.kernels import kernel_files, kernel_reached
+from adequacy.shown import shown_classes
 from tiers import others_slow, own_cases
 
 from opmap.cases.catalogue import cases_of, catalogue, check_choice, example_descriptor
@@ -17,7 +18,7 @@ from opmap.cases.choice import choice_of
 from opmap.cases.coverage.boundaries import boundary_rules
 from opmap.cases.coverage.covered import measure
 from opmap.cases.in_variants import accepts
-from opmap.cases.parameters import classify, classify_desc, parameters
+from opmap.cases.parameters import classify_desc, parameters
 from opmap.cases.probes import probes
 from opmap.cases.random_cases import random_descriptors
 from opmap.cases.variants import VARIANTS
@@ -164,7 +165,7 @@ class TestSpace:
         rows = [*cases_of(module, "classes", "pairs"), *itertools.islice(cases_of(module, "triples"), None, None, 5)]
         for case in rows:
             assert () == case.desc.violations()
-            measured = classify(case)
+            measured = shown_classes(case)
             assert all(measured[name] in names for name, names in own.items())
 
     def test_lengths(self):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from adequacy.covered import TierCovered
 from adequacy.score import score
+from adequacy.shown import shown_classes
 from choose_cases.__main__ import choose
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from opmap.cases.case import Case
 from opmap.cases.catalogue import cases_of, catalogue, example_descriptor, small_scope
 from opmap.cases.choice import choice_of
 from opmap.cases.coverage.covered import measure
-from opmap.cases.parameters import classify, parameters
+from opmap.cases.parameters import parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
@@ -221,7 +222,7 @@ class TestCatalogue:
         """The cases of array rows have a class of each parameter."""
         module = OPERATORS[operator]
         for case in cases_of(module, "classes", "pairs"):
-            classes = classify(case)
+            classes = shown_classes(case)
             assert all(classes[name] in names for name, names in parameters(module).items())
 
     @pytest.mark.slow

@@ -27,6 +27,8 @@ from opmap.operators import OPERATORS
 from opmap.pseudocode import show
 from opmap.tensors import DataType
 
+from .shown import shown_classes
+
 
 @dataclass
 class TierCovered(Covered):
@@ -49,6 +51,10 @@ class TierCovered(Covered):
     def possible_triples(self) -> int:
         """How many triples of classes are possible; 0 without covering arrays."""
         return choice_of(self.operator).possible_triples if self.has_arrays else 0
+
+    def classify(self, case: Case) -> dict[str, str | None]:
+        """Returns {parameter: class} for a case, by its values."""
+        return shown_classes(case)
 
     def take(self, case: Case) -> None:
         """Adds everything that one case covers."""

@@ -74,6 +74,10 @@ class Covered:
         rows = (zip(self.parameters, row, strict=True) for row in self.rows)
         return {combination for row in rows for combination in itertools.combinations(row, size)}
 
+    def classify(self, case: Case) -> dict[str, str | None]:
+        """Returns {parameter: class} for a case."""
+        return classify(case)
+
     def take(self, case: Case) -> None:
         """Adds everything that one case covers."""
         if VARIANTS[case.variant].base is not None:
@@ -85,7 +89,7 @@ class Covered:
         if extra := extra_classes(case.desc):
             self.classes.update(extra)
             return
-        classes = {n: c for n, c in classify(case).items() if c is not None and c in self.parameters.get(n, ())}
+        classes = {n: c for n, c in self.classify(case).items() if c is not None and c in self.parameters.get(n, ())}
         self.classes.update(classes.items())
         if len(classes) == len(self.parameters):
             self.rows.add(tuple(classes[name] for name in self.parameters))
