@@ -68,6 +68,12 @@ class TestRegistry:
         pairs = [(v.form.name, v.run_mode.name, v.base) for v in VARIANTS.values()]
         assert len(pairs) == len(set(pairs)), "two variants are the same pair"
 
+    def test_texts(self):
+        """A text is one sentence or a few, and no two variants have the same one."""
+        texts = [variant.text for variant in VARIANTS.values()]
+        assert all(text.endswith(".") and text[0].isupper() for text in texts)
+        assert len(texts) == len(set(texts))
+
     def test_every_form_and_way(self):
         """No form and no run mode is left over."""
         from opmap.cases.variants.forms import FORMS

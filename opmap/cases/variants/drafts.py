@@ -180,14 +180,13 @@ def concat(source: str, target: str) -> onnx.NodeProto:
 
 @dataclass(frozen=True)
 class Form:
-    """A form of the model. `text` says in one sentence what the form is.
+    """A form of the model.
 
     `make(draft)` returns the model in this form; None if the descriptor has no such form. It is not asked if the model has no
     inputs of the kind that the form is `of`.
     """
 
     name: str
-    text: str
     make: Callable[[Draft], Formed | None]
     of: Literal["data", "indices"] | None = None
 
@@ -206,11 +205,11 @@ FORMS: dict[str, Form] = {}
 Make = Callable[[Draft], "Formed | None"]
 
 
-def form(name: str, text: str, of: Literal["data", "indices"] | None = None) -> Callable[[Make], Make]:
+def form(name: str, of: Literal["data", "indices"] | None = None) -> Callable[[Make], Make]:
     """Returns the decorator that adds a form."""
 
     def add(make: Make) -> Make:
-        FORMS[name] = Form(name, text, make, of)
+        FORMS[name] = Form(name, make, of)
         return make
 
     return add

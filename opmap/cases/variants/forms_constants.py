@@ -24,50 +24,58 @@ EXTERNAL_FILE = "weights.bin"
 _Constant = Callable[[str, Tensor], onnx.TensorProto]
 
 
-@form("node", "The indices come from a node that copies a graph input.", of="indices")
+@form("node", of="indices")
 def _node(draft: Draft) -> Formed | None:
+    """The indices come from a node that copies a graph input."""
     for field in draft.indices:
         draft.copy_indices(field)
         draft.replaced(field, "output of a Tile that copies it")
     return draft.formed()
 
 
-@form("data-node", "The data comes from a node that copies a graph input.", of="data")
+@form("data-node", of="data")
 def _data_node(draft: Draft) -> Formed | None:
+    """The data comes from a node that copies a graph input."""
     for field in draft.data:
         draft.copy_data(field)
         draft.replaced(field, "output of a Concat that copies it")
     return draft.formed()
 
 
-@form("init", "The indices are initializers, not graph inputs.")
+@form("init")
 def _init(draft: Draft) -> Formed | None:
+    """The indices are initializers, not graph inputs."""
     return _constants(draft, draft.indices)
 
 
-@form("data-init", "The data is an initializer, not a graph input.")
+@form("data-init")
 def _data_init(draft: Draft) -> Formed | None:
+    """The data is an initializer, not a graph input."""
     return _constants(draft, draft.data) if draft.indices else None
 
 
-@form("whole", "The model as it is mapped; constants that are fed are initializers.")
+@form("whole")
 def _whole(draft: Draft) -> Formed | None:
+    """The model as it is mapped; constants that are fed are initializers."""
     return _constants(draft, draft.constants) if draft.constants else draft.formed()
 
 
-@form("both-init", "Data and indices are initializers, so that the model has no graph input.")
+@form("both-init")
 def _both_init(draft: Draft) -> Formed | None:
+    """Data and indices are initializers, so that the model has no graph input."""
     fields = (*draft.indices, *draft.data, *draft.constants)
     return _constants(draft, fields) if draft.indices or draft.constants else None
 
 
-@form("typed-init", "The indices are initializers whose elements stand in typed fields, not in raw_data.")
+@form("typed-init")
 def _typed_init(draft: Draft) -> Formed | None:
+    """The indices are initializers whose elements stand in typed fields, not in raw_data."""
     return _constants(draft, draft.indices, _typed, "initializer in a typed field")
 
 
-@form("typed-data-init", "The data is an initializer whose elements stand in a typed field, not in raw_data.")
+@form("typed-data-init")
 def _typed_data_init(draft: Draft) -> Formed | None:
+    """The data is an initializer whose elements stand in a typed field, not in raw_data."""
     return _constants(draft, draft.data, _typed, "initializer in a typed field") if draft.indices else None
 
 
@@ -113,13 +121,15 @@ def _packed(field_number: int, raw: bytes) -> bytes:
     return bytes((field_number << 3 | 2, *length, count)) + raw
 
 
-@form("default-indices", "The indices are a default, an initializer that is a graph input too, and are not fed.")
+@form("default-indices")
 def _default_indices(draft: Draft) -> Formed | None:
+    """The indices are a default, an initializer that is a graph input too, and are not fed."""
     return _defaults(draft, draft.indices)
 
 
-@form("default-data", "The data is a default, an initializer that is a graph input too, and is not fed.")
+@form("default-data")
 def _default_data(draft: Draft) -> Formed | None:
+    """The data is a default, an initializer that is a graph input too, and is not fed."""
     return _defaults(draft, draft.data or draft.constants)
 
 
@@ -130,8 +140,9 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
     return draft.formed(unfed=fields, fixed=fields) if fields else None
 
 
-@form("fed-indices", "The indices have a default with other values, and are fed.", of="indices")
+@form("fed-indices", of="indices")
 def _fed_indices(draft: Draft) -> Formed | None:
+    """The indices have a default with other values, and are fed."""
     if not _is_whole(draft.first):
         return None
     expected = draft.first.expected
@@ -163,8 +174,9 @@ _INVERTED = bytes(range(255, -1, -1))
 """The byte with all bits changed, for each byte."""
 
 
-@form("fed-data", "The data has a default with other values, and is fed.", of="data")
+@form("fed-data", of="data")
 def _fed_data(draft: Draft) -> Formed | None:
+    """The data has a default with other values, and is fed."""
     if not _is_whole(draft.first):
         return None
     tensors = dict(draft.first.tensors)
@@ -184,12 +196,9 @@ def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
     return draft.formed(defaults={field: other.tensors[field] for field in fields})
 
 
-@form(
-    "ir3-init",
-    "The indices are initializers of a model of IR version 3, where each initializer is a graph input too.",
-    of="indices",
-)
+@form("ir3-init", of="indices")
 def _ir3_init(draft: Draft) -> Formed | None:
+    """The indices are initializers of a model of IR version 3, where each initializer is a graph input too."""
     draft.model.ir_version = 3
     for value in draft.graph.initializer:  # before IR version 4 every initializer is a graph input too
         draft.graph.input.append(helper.make_tensor_value_info(value.name, value.data_type, value.dims))
@@ -200,8 +209,9 @@ def _ir3_init(draft: Draft) -> Formed | None:
     return draft.formed(unfed=(*draft.indices, *names), fixed=draft.indices)
 
 
-@form("constant-node", "The indices come from a Constant node.", of="indices")
+@form("constant-node", of="indices")
 def _constant_node(draft: Draft) -> Formed | None:
+    """The indices come from a Constant node."""
     for field in reversed(draft.indices):
         draft.drop_input(field)
         value = constant(f"{field}.value", draft.value(field))
@@ -210,8 +220,9 @@ def _constant_node(draft: Draft) -> Formed | None:
     return draft.formed(fixed=draft.indices)
 
 
-@form("external", "The data is an initializer whose elements stand in a file beside the model.", of="indices")
+@form("external", of="indices")
 def _external(draft: Draft) -> Formed | None:
+    """The data is an initializer whose elements stand in a file beside the model."""
     content = b""
     for field in draft.data:
         tensor = draft.value(field)

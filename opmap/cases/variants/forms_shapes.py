@@ -26,8 +26,9 @@ NEWEST_OPSET = 25
 _Dimensions = Callable[[str, int], "list[int | str | None] | None"]
 
 
-@form("static", "The model as it is mapped, with static shapes.")
+@form("static")
 def _static(draft: Draft) -> Formed | None:
+    """The model as it is mapped, with static shapes."""
     return draft.formed(feeds=partial(plain_feeds, draft.mapped))
 
 
@@ -77,21 +78,21 @@ def _shaped_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
     return feeds | {name: feeds[name].reshape(shape) for name, shape in shapes.items()}
 
 
-@form("symbolic", "Every dimension is symbolic, with a name of its own.")
+@form("symbolic")
 def _symbolic(draft: Draft) -> Formed | None:
+    """Every dimension is symbolic, with a name of its own."""
     return _dynamic(draft, lambda name, rank: [f"{name}_{i}" for i in range(rank)])
 
 
-@form("unnamed", "Every dimension is unknown and has no name.")
+@form("unnamed")
 def _unnamed(draft: Draft) -> Formed | None:
+    """Every dimension is unknown and has no name."""
     return _dynamic(draft, lambda name, rank: [None] * rank)
 
 
-@form(
-    "shapeless",
-    "Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses.",
-)
+@form("shapeless")
 def _shapeless(draft: Draft) -> Formed | None:
+    """Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses."""
     return _dynamic(draft, lambda name, rank: None)
 
 
@@ -128,7 +129,7 @@ def _opset(version: int, draft: Draft) -> Formed | None:
 
 
 for _version in OPSETS:
-    form(f"opset-{_version}", f"The model has opset {_version}.")(partial(_opset, _version))
+    form(f"opset-{_version}")(partial(_opset, _version))
 
 
 def _fits(node: onnx.NodeProto, version: int) -> bool:

@@ -38,18 +38,15 @@ NEWEST_IF = 20
 """The newest opset whose If the DirectML EP has."""
 
 
-@form(
-    "if", "The operator stands in both branches of an If; the case takes the then branch, other runs the else branch."
-)
+@form("if")
 def _if_then(draft: Draft) -> Formed | None:
+    """The operator stands in both branches of an If; the case takes the then branch, other runs the else branch."""
     return _if(draft, first_branch=True)
 
 
-@form(
-    "if-else",
-    "The operator stands in both branches of an If; the case takes the else branch, other runs the then branch.",
-)
+@form("if-else")
 def _if_else(draft: Draft) -> Formed | None:
+    """The operator stands in both branches of an If; the case takes the else branch, other runs the then branch."""
     return _if(draft, first_branch=False)
 
 
@@ -85,8 +82,9 @@ def _branch(draft: Draft, name: str) -> onnx.GraphProto:
 # --- further nodes ---
 
 
-@form("chain", "Two Identity nodes stand before the data, and two after the output.", of="data")
+@form("chain", of="data")
 def _chain(draft: Draft) -> Formed | None:
+    """Two Identity nodes stand before the data, and two after the output."""
     field, output = draft.data[0], draft.output
     before, after = (f"{field}.identity1", f"{field}.identity2"), (f"{output}.identity1", f"{output}.identity2")
     draft.redirect(field, before[1])
@@ -99,14 +97,16 @@ def _chain(draft: Draft) -> Formed | None:
     return draft.formed()
 
 
-@form("unused-node", "A second node reads the data, and nobody uses its output.", of="data")
+@form("unused-node", of="data")
 def _unused_node(draft: Draft) -> Formed | None:
+    """A second node reads the data, and nobody uses its output."""
     draft.graph.node.append(concat(draft.data[0], UNUSED))
     return draft.formed()
 
 
-@form("unused-input", "No node reads one of the graph inputs.")
+@form("unused-input")
 def _unused_input(draft: Draft) -> Formed | None:
+    """No node reads one of the graph inputs."""
     draft.graph.input.append(helper.make_tensor_value_info(UNUSED, TensorProto.FLOAT, [2]))
     array = np.zeros(2, np.float32)
     return draft.formed(feeds=lambda inputs: {**plain_feeds(draft.mapped, inputs), UNUSED: array})
@@ -115,14 +115,16 @@ def _unused_input(draft: Draft) -> Formed | None:
 # --- further outputs ---
 
 
-@form("second-output", "A second graph output is an Identity of the data.", of="data")
+@form("second-output", of="data")
 def _second_output(draft: Draft) -> Formed | None:
+    """A second graph output is an Identity of the data."""
     field, tensor = draft.data[0], draft.value(draft.data[0])
     return _read_again(draft, field, TensorDesc(tensor.data_type, tensor.sizes))
 
 
-@form("output-read", "Another node reads the output too, and makes a second output of it.")
+@form("output-read")
 def _output_read(draft: Draft) -> Formed | None:
+    """Another node reads the output too, and makes a second output of it."""
     return _read_again(draft, draft.output, draft.mapped.desc.output)
 
 
@@ -138,8 +140,9 @@ def _own(draft: Draft) -> dict[str, str]:
     return {name: name for name in draft.outputs}
 
 
-@form("same-twice", "Two nodes of the operator have the same inputs, and both outputs are graph outputs.")
+@form("same-twice")
 def _same_twice(draft: Draft) -> Formed | None:
+    """Two nodes of the operator have the same inputs, and both outputs are graph outputs."""
     nodes = list(draft.graph.node)
     nodes = nodes[nodes.index(draft.operator) :]
     names = {name: f"{name}.again" for node in nodes for name in node.output}
@@ -154,9 +157,12 @@ def _same_twice(draft: Draft) -> Formed | None:
     return draft.formed(outputs=_own(draft) | {names[field]: field for field in draft.outputs})
 
 
-@form("output-init", "The data is an initializer that is a graph output too.", of="data")
+@form("output-init", of="data")
 def _output_init(draft: Draft) -> Formed | None:
-    """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
+    """The data is an initializer that is a graph output too.
+
+    Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer.
+    """
     nodes = draft.graph.node
     read_names = {name for node in nodes if node.op_type == draft.mapped.lowering.op_type for name in node.input}
     if not draft.indices or any(name not in read_names for name in draft.data):
@@ -168,8 +174,9 @@ def _output_init(draft: Draft) -> Formed | None:
     return draft.formed(outputs=_with_data(draft), fixed=draft.data)
 
 
-@form("output-input", "The data is a graph input that is a graph output too.", of="data")
+@form("output-input", of="data")
 def _output_input(draft: Draft) -> Formed | None:
+    """The data is a graph input that is a graph output too."""
     draft.graph.output.extend(value for value in draft.graph.input if value.name in draft.data)
     return draft.formed(outputs=_with_data(draft))
 
@@ -182,9 +189,12 @@ def _with_data(draft: Draft) -> dict[str, str]:
 # --- attributes ---
 
 
-@form("default-attribute", "An attribute that has its default value, as axis 0, is left out.")
+@form("default-attribute")
 def _default_attribute(draft: Draft) -> Formed | None:
-    """Builds nothing if no attribute of the operator has its default value."""
+    """An attribute that has its default value, as axis 0, is left out.
+
+    Builds nothing if no attribute of the operator has its default value.
+    """
     opset = draft.model.opset_import[0].version
     declared = onnx.defs.get_schema(draft.operator.op_type, opset).attributes
     kept_attributes = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
@@ -205,8 +215,9 @@ def _is_default(attribute: onnx.AttributeProto, declared: Mapping[str, onnx.defs
 # --- names ---
 
 
-@form("names", "Graph, nodes and values have names that are no C identifiers.")
+@form("names")
 def _names(draft: Draft) -> Formed | None:
+    """Graph, nodes and values have names that are no C identifiers."""
     new_names: dict[str, str] = {}
 
     def unusual(value: str) -> str:
@@ -227,8 +238,9 @@ def _names(draft: Draft) -> Formed | None:
     )
 
 
-@form("no-node-names", "The nodes have no names.")
+@form("no-node-names")
 def _no_node_names(draft: Draft) -> Formed | None:
+    """The nodes have no names."""
     for node in draft.graph.node:
         node.ClearField("name")
     return draft.formed()

@@ -34,7 +34,7 @@ Share = Literal["all", "descriptors", "values", "few", "one"]
 class Variant:
     """A named pair of a form and a run mode, with its proof.
 
-    - `name`: the last level of a case id.
+    - `name`: the last level of a case id. `text` says in one sentence or two what the variant does.
     - `base`: the variant of the cases that it is made of. A variant without a base adds no level to a case id: its cases
       are the catalogue's own.
     - `providers`: the execution providers that have it; None means all.
@@ -43,6 +43,7 @@ class Variant:
     """
 
     name: str
+    text: str
     form: Form
     run_mode: RunMode
     base: str | None
@@ -50,13 +51,6 @@ class Variant:
     share: Share
     providers: tuple[str, ...] | None
     proofs: Mapping[str, tuple[str, Proof]]
-
-    @property
-    def text(self) -> str:
-        """What the variant does, in one sentence or two. The usual form and run mode are left out."""
-        form = self.form.text if self.form.name not in ("static", "whole") else ""
-        mode = self.run_mode.text if self.run_mode.name != PLAIN else ""
-        return " ".join(filter(None, (form, mode))) or self.run_mode.text
 
     def has(self, provider: str) -> bool:
         """Returns whether an execution provider of ONNX Runtime has this variant."""
@@ -74,6 +68,7 @@ class Variant:
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A variant as it stands in `variants.toml`. `directml` and `cpu` are the names of the proofs that must all hold there."""
 
+    text: str
     form: str = "static"
     mode: str = PLAIN
     directml: tuple[str, ...] = ("fused_if_it_can",)
@@ -90,6 +85,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         proven = [wanted[provider] for provider in self.providers or wanted]
         return Variant(
             name=name,
+            text=self.text,
             form=FORMS[self.form],
             run_mode=RUN_MODES[self.mode],
             base=self.base or None,

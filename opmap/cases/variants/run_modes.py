@@ -84,11 +84,10 @@ class RunMode:
 
     `steps(formed, first)` gives the steps for a model; `first` are the inputs of the case itself. `accepts(first, formed)`
     returns whether this model can run in this mode. `portable` is whether the mode only opens and runs sessions of the
-    usual setup, which any provider with sessions can do. `text` says what the mode is.
+    usual setup, which any provider with sessions can do.
     """
 
     name: str
-    text: str
     steps: Steps
     accepts: Callable[[Inputs, Formed], bool] = lambda first, formed: True
     portable: bool = False
@@ -283,76 +282,30 @@ def _has_other_sizes(first: Inputs, formed: Formed) -> bool:
 RUN_MODES: Mapping[str, RunMode] = {
     mode.name: mode
     for mode in (
-        RunMode("plain", "The model as it is mapped; one run, fed from the host.", _once(), portable=True),
-        RunMode("several-runs", "One session, three runs with other values.", _several(), portable=True),
-        RunMode("eager", "Graph fusion is off.", _once(config={FUSION_OFF: "1"})),
+        RunMode("plain", _once(), portable=True),
+        RunMode("several-runs", _several(), portable=True),
+        RunMode("eager", _once(config={FUSION_OFF: "1"})),
+        RunMode("another-shape", _another_shape, accepts=_has_other_sizes, portable=True),
         RunMode(
-            "another-shape",
-            "One session runs other sizes before and after.",
-            _another_shape,
-            accepts=_has_other_sizes,
-            portable=True,
+            "fixed-dimensions", _fixed_dimensions, accepts=lambda first, formed: formed.dynamic and formed.has_inputs
         ),
-        RunMode(
-            "fixed-dimensions",
-            "The session fixes every symbolic dimension by its name.",
-            _fixed_dimensions,
-            accepts=lambda first, formed: formed.dynamic and formed.has_inputs,
-        ),
-        RunMode("bound", "Inputs and outputs are bound in host memory.", _bound_from_host, accepts=_has_inputs),
-        RunMode(
-            "preallocated",
-            "Outputs are bound to host memory that was allocated before.",
-            _preallocated(HOST),
-            accepts=_static,
-        ),
-        RunMode(
-            "preallocated-device",
-            "Outputs are bound to device memory that was allocated before.",
-            _preallocated(DEVICE),
-            accepts=_static,
-        ),
-        RunMode(
-            "device",
-            "Inputs and outputs are bound in device memory, and the inputs change in place.",
-            _bound_on_device,
-            accepts=_has_inputs,
-        ),
-        RunMode("ort-values", "The method run_with_ort_values in place of run.", _once("values", threads=2)),
-        RunMode("async", "The method run_async in place of run.", _once("async", threads=2)),
-        RunMode(
-            "some-outputs",
-            "Outputs in another order, and one output alone.",
-            _some_outputs,
-            accepts=lambda first, formed: len(formed.outputs) > 1,
-            portable=True,
-        ),
-        RunMode("second-session", "Two sessions of the same model run in turn.", _second_session, portable=True),
-        RunMode("own-queue", "The provider is added as a device, with a queue of its own.", _once(devices=True)),
-        RunMode("level-0", "Graph optimizations are off, three runs with other values.", _several(level=0)),
-        RunMode("level-1", "Only basic graph optimizations.", _once(level=1)),
-        RunMode("unfolded", "ONNX Runtime does not fold constants.", _once(disabled_optimizers=["ConstantFolding"])),
-        RunMode(
-            "ort-format", "The model is saved in ONNX Runtime's own format and loaded from it.", _once(ort_format=True)
-        ),
-        RunMode("no-arena", "Buffers have the exact size.", _several(config={ARENA_OFF: "1"})),
-        RunMode(
-            SERIALIZED,
-            "The EP compiles the DirectML graph that it wrote to a file.",
-            _serialized,
-        ),
-        RunMode(
-            "run-time-fusion",
-            "The EP fuses nodes at run time; three runs with other values.",
-            _several({GRAPH_ID: "-1"}, config={CAPTURE: "1"}),
-            accepts=_has_inputs,
-        ),
-        RunMode(
-            "replayed",
-            "The EP captures a run on zeros, and replays it with the case's values.",
-            _replayed,
-            accepts=lambda first, formed: not formed.dynamic and formed.has_inputs,
-        ),
+        RunMode("bound", _bound_from_host, accepts=_has_inputs),
+        RunMode("preallocated", _preallocated(HOST), accepts=_static),
+        RunMode("preallocated-device", _preallocated(DEVICE), accepts=_static),
+        RunMode("device", _bound_on_device, accepts=_has_inputs),
+        RunMode("ort-values", _once("values", threads=2)),
+        RunMode("async", _once("async", threads=2)),
+        RunMode("some-outputs", _some_outputs, accepts=lambda first, formed: len(formed.outputs) > 1, portable=True),
+        RunMode("second-session", _second_session, portable=True),
+        RunMode("own-queue", _once(devices=True)),
+        RunMode("level-0", _several(level=0)),
+        RunMode("level-1", _once(level=1)),
+        RunMode("unfolded", _once(disabled_optimizers=["ConstantFolding"])),
+        RunMode("ort-format", _once(ort_format=True)),
+        RunMode("no-arena", _several(config={ARENA_OFF: "1"})),
+        RunMode(SERIALIZED, _serialized),
+        RunMode("run-time-fusion", _several({GRAPH_ID: "-1"}, config={CAPTURE: "1"}), accepts=_has_inputs),
+        RunMode("replayed", _replayed, accepts=lambda first, formed: not formed.dynamic and formed.has_inputs),
     )
 }
 """The run modes by name."""
