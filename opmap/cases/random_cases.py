@@ -52,18 +52,10 @@ def draw_descriptor(
 
     `dimension_counts` is (lowest, highest). No tensor has more than `max_elements` elements.
     """
-    *types, count = _draw_kind(source, data_types, index_types, dimension_counts)
-    own = OPERATORS[operator]
-    return redrawn(lambda: retyped(own.draw(source, count, max_elements, data_type=types[0]), *types))
-
-
-def _draw_kind(
-    source: RandomSource, data_types: Sequence[DataType], index_types: Sequence[DataType], counts: tuple[int, int]
-) -> tuple[DataType, DataType, int]:
-    """Returns (data type, index type, dimension count)."""
     data_type = pick(source, data_types)
     index_type = pick(source, index_types) if index_types else data_type
-    return data_type, index_type, source.integer(*counts)
+    count, own = source.integer(*dimension_counts), OPERATORS[operator]
+    return redrawn(lambda: retyped(own.draw(source, count, max_elements, data_type=data_type), data_type, index_type))
 
 
 def redrawn(draw: Callable[[], OperatorDesc]) -> OperatorDesc:
