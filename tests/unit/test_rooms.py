@@ -17,19 +17,18 @@ class TestRooms:
     """Rules for the folders of the package; import-linter checks the order in which rooms import each other."""
 
     def test_sizes(self):
-        """There are at most 25 rooms, and the biggest one holds less than a sixth of the lines."""
+        """There are at most 18 folders, and the biggest one holds less than a sixth of the lines."""
         lines: Counter[str] = Counter()
         for name, text in MODULES.items():
             lines[name.partition("/")[0]] += len(text.splitlines())
-        del lines["__init__.py"]
         (room, most), *_ = lines.most_common(1)
-        assert len(lines) <= 25
+        assert len([name for name in lines if not name.endswith(".py")]) <= 18
         assert most * 6 < lines.total(), room
 
     def test_files(self):
-        """Every file says in its docstring what it is for, and has less than 25 kB."""
+        """Every file says in its docstring what it is for, and has less than 30 kB: a file that is one thing is not split."""
         assert [] == [name for name, text in MODULES.items() if not ast.get_docstring(ast.parse(text))]
-        assert [] == [name for name, text in MODULES.items() if len(text.encode()) >= 25_000]
+        assert [] == [name for name, text in MODULES.items() if len(text.encode()) >= 30_000]
 
     def test_only_exports(self):
         """The `__init__.py` of a room imports names, perhaps only when they are used, and defines none but `__all__`."""
