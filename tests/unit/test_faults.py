@@ -79,6 +79,22 @@ SHOWN_BY = {
 """Hand-made cases, in one session, of which only the last shows the fault."""
 
 
+STRIDES = {"strides-column-major", "strides-padded-to-4", "innermost-coordinate-ignored", "address-off-by-one"}
+AXES = {"axis-first", "axis-last", "axis-next", "axis-previous"}
+CONDITIONS = {"condition-at-equality", "condition-transposed", "condition-16-bits"}
+INDICES = {"index-off-by-one", "index-ignored", "negative-index-as-zero"}
+SHOWN = {
+    **dict.fromkeys(("SLICE1", "TILE", "PADDING1", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1", "ELEMENT_WISE_IF"), STRIDES),
+    "ONE_HOT": STRIDES | AXES | INDICES,
+    "REVERSE_SUBSEQUENCES": STRIDES | AXES,
+    "DIAGONAL_MATRIX1": STRIDES | CONDITIONS,
+    "FILL_VALUE_CONSTANT": {"output-zero"},
+    "SCATTER": STRIDES | AXES | INDICES,
+    "SCATTER_ND": STRIDES | INDICES,
+}
+"""Operator -> some of the faults that must change its output for one of its cases of `smoke`."""
+
+
 @cache
 def scores(tier):
     """Returns the scores of a tier by the fault's name. Computed once, because `standard` takes long."""
@@ -306,6 +322,19 @@ class TestAccess:
                     for at, read in zip(written, arrays.element_addresses(statement.source).tolist(), strict=True):
                         wanted[at] = starts[statement.source.tensor] + read if writes[at] == 1 else None
             assert list(case.desc.origins(case.tensors)) == wanted
+
+    def test_without_a_fault(self):
+        """The arrays give the documented output, also where a guard or an index that is ignored leaves an element."""
+        for case in own_cases("smoke"):
+            right = CaseArrays(case).right.tolist()
+            assert all(e in (None, r) for e, r in zip(case.expected, right, strict=True)), case.id
+
+    @pytest.mark.parametrize("operator", SHOWN)
+    def test_of_each_operator(self, operator):
+        """The faults of addresses, indices and conditions show without an operator's help."""
+        own = {case.id for case in own_cases("smoke") if case.desc.operator == operator}
+        shown = {name for name, score in scores("smoke").items() if own & {*score.caught_by}}
+        assert set() == SHOWN[operator] - shown
 
     def test_without_index_tensors(self):
         """Faults in indices change nothing in an operator without index tensors; other faults do."""
