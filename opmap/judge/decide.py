@@ -231,7 +231,7 @@ def _output_record(outcome: Outcome, field: str, brief: bool, good: bool) -> Out
     at = outcome.checks.index(main)
     check = main if main.field == field else min(own, key=lambda other: abs(outcome.checks.index(other) - at))
     tensor, actual = check.inputs.desc.tensors[field], check.actual
-    if actual is not None:
+    if actual is not None and actual.sizes != tensor.sizes:
         tensor = dataclasses.replace(tensor, sizes=actual.sizes)  # those of a copy of an input are the graph's
     wrong = outcome.wrong_elements if check is main else differences(check.expected, actual.bits) if actual else ()
     as_digest = brief and actual is not None and not wrong

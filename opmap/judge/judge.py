@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..cases.case import Case
 from ..cases.selection import has_variant
@@ -170,23 +171,22 @@ class Judge:
         formed, evidence = run.formed, run.evidence.get(SESSION)
         ran = None if isinstance(error, Unsupported) or not evidence else evidence.placement
         placement = PlacementRecord.of(ran, self.provider.name, _helpers(formed))
-        outcome = Outcome(
-            case=case,
-            inputs=run.first,
-            mapped=formed.mapped,
-            substitutions=formed.substitutions,
-            placement=placement,
-            error=error,
-        )
+        reached: dict[str, Any] = {
+            "case": case,
+            "inputs": run.first,
+            "mapped": formed.mapped,
+            "substitutions": formed.substitutions,
+            "placement": placement,
+        }
         if error is not None:
-            return outcome
+            return Outcome(**reached, error=error)
         proof = self._proof(VARIANTS[case.variant])
         problem = proof[1](run) if proof else None
         proven = (problem is None) if proof else bool(placement and placement.proven)
         source = proof[0] if proof else placement.source if placement else "none"
         descriptor, differences = described(run) if evidence and evidence.files else (None, ())
-        return replace(
-            outcome,
+        return Outcome(
+            **reached,
             checks=run.checks,
             defaults=formed.defaults,
             path=PathRecord(proven, source),

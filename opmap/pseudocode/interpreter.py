@@ -90,9 +90,10 @@ def _joined(pieces: Callable[[], Iterator[Sequence[int | None]]], like: Sequence
     """Returns the elements of all pieces: an array as `like` if each of them is documented, else a list."""
     if isinstance(like, array):
         elements = like[:0]
+        extend: Callable[[Any], None] = elements.extend
         try:
             for piece in pieces():
-                elements.extend(cast("Sequence[int]", piece))
+                extend(piece)
             return elements
         except TypeError:  # an array takes no None
             pass
