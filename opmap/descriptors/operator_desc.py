@@ -6,7 +6,6 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from ..pseudocode import (
     array_of,
     assigned,
     check,
-    expand,
-    parse_lines,
+    expanded,
     run,
     trace,
 )
@@ -331,10 +329,7 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        text, parts = self.spec().pseudocode.text, self.expansion()
-        words = _words(text)
-        values = [(name, value) for name, value in self.environment().items() if _field(name) in words]
-        return _statements(text, *(tuple(p.items()) for p in (parts.rest, parts.series, parts.tuples)), tuple(values))
+        return expanded(self.spec().pseudocode.text, self.expansion(), self.environment())
 
     @property
     def results(self) -> dict[Any, Any]:
@@ -490,24 +485,6 @@ class OperatorDesc:
         elements, sizes, access = self.pseudocode_tensors(tensors), self.pseudocode_sizes, self.access
         ignores = access.ignores_outside
         return trace(self.output_statements, sizes, at, elements, types=access.types, ignores_outside=ignores)
-
-
-@cache
-def _words(text: str) -> frozenset[str]:
-    """Returns every word of a pseudocode text, in lower case: the fields that it uses are among them."""
-    return frozenset(word.lower() for word in re.findall(r"\w+", text))
-
-
-@lru_cache(maxsize=4096)
-def _field(name: str) -> str:
-    """Returns the field of a name in formulas, in lower case: `inputtensors` of `InputTensors[0].Sizes`."""
-    return name.partition(".")[0].partition("[")[0].lower()
-
-
-@lru_cache(maxsize=2048)
-def _statements(text: str, rest: Any, series: Any, tuples: Any, values: Any) -> tuple[Statement, ...]:
-    """Returns the statements of a descriptor. Many descriptors have the same values for the names in their text."""
-    return expand(parse_lines(text), Expansion(dict(rest), dict(series), dict(tuples)), dict(values))
 
 
 _Expand = Callable[[Any], Expansion]

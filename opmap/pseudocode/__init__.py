@@ -11,7 +11,7 @@ from .access import (
 )
 from .arithmetic import elementwise
 from .computed import Computed, Expression, IndexRead, LoopPosition
-from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
+from .expansion import COORDINATES, Expansion, canonical, expand, expanded, full_rank
 from .formulas import Broken, align, array_of, assigned, check, evaluate, field_values, right_align, statements_of
 from .interpreter import gives, run
 from .naive import Origin, trace
@@ -60,6 +60,7 @@ __all__ = [
     "elementwise",
     "evaluate",
     "expand",
+    "expanded",
     "field_values",
     "full_rank",
     "gives",

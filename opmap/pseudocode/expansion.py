@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, lru_cache, reduce
 from itertools import islice
 from typing import Any, cast
 
 from ..errors import PseudocodeError
 from .arithmetic import COMPARISONS, check_kinds, compute, elementwise
+from .parser import parse_lines
 from .tree import (
     ZERO,
     Branch,
@@ -83,6 +84,30 @@ def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str
     if not statements:
         raise PseudocodeError("no line of the pseudocode applies to this descriptor")
     return statements
+
+
+def expanded(text: str, expansion: Expansion, environment: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """Returns what `expand` gives for a text. Many descriptors have the same values for the names in it: they share the statements."""
+    words, parts = _words(text), (expansion.rest, expansion.series, expansion.tuples)
+    values = tuple((name, value) for name, value in environment.items() if _field(name) in words)
+    return _expanded(text, *(tuple(part.items()) for part in parts), values)
+
+
+@lru_cache(maxsize=2048)
+def _expanded(text: str, rest: Any, series: Any, tuples: Any, values: Any) -> tuple[Statement, ...]:
+    return expand(parse_lines(text), Expansion(dict(rest), dict(series), dict(tuples)), dict(values))
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    """Returns every word of a text, in lower case: the fields that it uses are among them."""
+    return frozenset(word.lower() for word in re.findall(r"\w+", text))
+
+
+@lru_cache(maxsize=4096)
+def _field(name: str) -> str:
+    """Returns the field of a name in formulas, in lower case: `inputtensors` of `InputTensors[0].Sizes`."""
+    return name.partition(".")[0].partition("[")[0].lower()
 
 
 _Value = Any
