@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 import pytest
+from adequacy.shown import shows
 from described import described
 from tiers import all_cases, own_cases
 
@@ -20,7 +21,6 @@ from opmap.cases.values import (
     _index_bits,
     _indices,
     fill,
-    shows,
 )
 from opmap.cases.written_once import must_write_twice
 from opmap.descriptors import TensorDesc
