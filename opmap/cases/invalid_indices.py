@@ -131,18 +131,8 @@ CUT_64 = "cut to 64 bits"
 SIGNED = "read as signed"
 UNSIGNED = "read as unsigned"
 ZERO = "zero"
-
-EXPLANATIONS: Mapping[str, str] = {
-    AXIS: "the first or the last element along the axis is read",
-    MEMORY: "the address is computed with the invalid index; an address outside the input becomes that of its first or last element",
-    WRAPPED: "the index is taken modulo the size of the axis",
-    CUT: "only the low 32 bits of the index or of the address count; with no other word, these are a valid index",
-    CUT_64: "only the low 64 bits of the address count",
-    SIGNED: "an unsigned index is taken as a signed one, and counts from the end; with no other word, it is valid then",
-    UNSIGNED: "a negative index is taken as an unsigned one",
-    ZERO: "each element that the invalid index chooses is zero, which no element of the input is",
-}
-"""The words of the explanations, each with its meaning. An explanation is one word, or several with commas between."""
+"""The words of the explanations; opmap manual survey says what each means. An explanation is one word, or several with commas
+between."""
 
 
 def simplest(explanations: Iterable[str]) -> list[str]:

@@ -16,9 +16,7 @@ from ..pseudocode import (
     AccessMap,
     Copy,
     Example,
-    Line,
     Node,
-    Reference,
     Statement,
     access_map,
     array_of,
@@ -27,12 +25,13 @@ from ..pseudocode import (
     expand,
     field_values,
     parse_formula,
+    parse_lines,
     run,
     show,
     strides_of,
 )
 from ..pseudocode.formulas import Broken, Value
-from ..pseudocode.tree import Membership, Subscript
+from ..pseudocode.tree import Membership
 from ..spec import FIELD_LIMITS, Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, scalar_bits
 from .equivalence import same_formula, same_lines
@@ -345,7 +344,7 @@ class _Run:
         desc = OPERATORS[self.spec.name].descriptor.from_members({**descs, **self.fields})
         printed, lines = self.parsed.expansion, self.spec.lines
         try:
-            statements = expand(_in_words_of(lines, self.spec), desc.expansion(), desc.environment())
+            statements = expand(_in_words_of_corrected(self.spec), desc.expansion(), desc.environment())
             ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
             of_outputs = {}
             for output in desc.outputs:
@@ -405,25 +404,10 @@ def _demand(rule: Rule, source: str, broken: Broken) -> str:
     return f"{broken.subject}: {demands} {broken.wanted.removeprefix('in ')}; the example has {broken.got}"
 
 
-def _in_words_of(lines: tuple[Node, ...], spec: Spec) -> tuple[Node, ...]:
-    """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
+def _in_words_of_corrected(spec: Spec) -> tuple[Node, ...]:
+    """Returns the page's lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
-    corrected = load_spec(spec.name).corrected
-    used = (tensor for line in corrected.lines for tensor in tensors_of(line))
-    corrected_names = {fields[tensor]: tensor for tensor in used if tensor in fields}
-
-    def name(tensor: str) -> str:
-        return corrected_names.get(fields.get(tensor, ""), tensor)
-
-    def renamed(node: Subscript) -> Subscript:
-        return Reference(name(node.tensor), node.coordinates) if isinstance(node, Reference) else node
-
-    def changed(line: Node) -> Node:
-        match line:
-            case Line():
-                return line.rewritten(renamed)
-            case Copy(tensor, other):
-                return Copy(name(tensor), name(other))
-        return line
-
-    return tuple(map(changed, lines))
+    used = (tensor for line in load_spec(spec.name).corrected.lines for tensor in tensors_of(line))
+    names = {fields[tensor]: tensor for tensor in used if tensor in fields}
+    text = re.sub(r"\w+", lambda word: names.get(fields.get(word[0], ""), word[0]), spec.pseudocode.text)
+    return parse_lines(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ..cases.invalid_indices import EXPLANATIONS, ZERO, Question, simplest
+from ..cases.invalid_indices import ZERO, Question, simplest
 from ..descriptors import OperatorDesc
 from ..engines.worker import WorkerLost
 from ..tensors import DataType, Tensor
@@ -26,20 +26,6 @@ OUTSIDE = "other: not from the input"
 BESIDE = "other: valid indices too"
 MALFORMED = "other: wrong output"
 NOT_ASKED = "not asked"
-
-ANSWERS = {
-    ERROR: "the provider refuses the index with an error",
-    **EXPLANATIONS,
-    INSIDE: "every value occurs in the input, but nothing above explains its place",
-    OUTSIDE: "a value does not occur in the input",
-    BESIDE: "an element that a valid index chooses is wrong too",
-    MALFORMED: "the output has a wrong type or shape",
-    CRASH: "the process ended",
-    HANG: "there was no answer within the time limit",
-    LOST: "the GPU was removed, hung or reset",
-    NOT_ASKED: "the index could not be given to the provider; a line below the table says why",
-}
-"""The answers, each in a sentence. The explanations are words that an answer may join."""
 
 _LOSSES = {Verdict.CRASH: CRASH, Verdict.TIMEOUT: HANG, Verdict.DEVICE_LOST: LOST}
 

@@ -11,7 +11,6 @@ from .mapper import (
     MappedModel,
     convert,
     map_descriptor,
-    predict_descriptor,
 )
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "MappedModel",
     "convert",
     "map_descriptor",
-    "predict_descriptor",
 ]

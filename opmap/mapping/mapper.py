@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import onnx
-from onnx import TensorProto
+from onnx import AttributeProto, TensorProto, helper
 
 from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS, Lowering, Substitution, emitted, not_expressible
@@ -103,16 +103,6 @@ def map_descriptor(
         results[key] = operator, _writer(desc, index_conversion, fits_int32).write()
     mapped: MappedModel = results[key][1]
     return mapped
-
-
-def predict_descriptor(
-    desc: OperatorDesc,
-    *,
-    index_conversion: IndexConversion = "graph",
-    fits_int32: bool = True,
-) -> OperatorDesc:
-    """Returns `lowered_as` of the model that `map_descriptor` returns, without writing the model. Raises as that does."""
-    return _writer(desc, index_conversion, fits_int32).lowered_as()
 
 
 def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: bool) -> _Writer:
@@ -222,10 +212,9 @@ class _Writer:
             self.feeds[name] = self.lowering.fed[name].data_type
             return name
         if isinstance(values, Tensor):
-            raw, data_type = values.to_bytes(), ELEMENT_TYPES[values.data_type]
-            self.graph.initializer.add(name=name, data_type=data_type, dims=values.sizes, raw_data=raw)
-            return name
-        self.graph.initializer.add(name=name, data_type=TensorProto.INT64, dims=[len(values)], int64_data=values)
+            self.graph.initializer.append(_tensor(values, name))
+        else:
+            self.graph.initializer.add(name=name, data_type=TensorProto.INT64, dims=[len(values)], int64_data=values)
         return name
 
     def _node(
@@ -238,17 +227,9 @@ class _Writer:
     ) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):
-            if isinstance(value, tuple):
-                node.attribute.add(name=key, type=onnx.AttributeProto.INTS, ints=value)
-            elif isinstance(value, str):
-                node.attribute.add(name=key, type=onnx.AttributeProto.STRING, s=value.encode())
-            elif isinstance(value, Tensor):
-                proto = TensorProto(
-                    dims=value.sizes, data_type=ELEMENT_TYPES[value.data_type], raw_data=value.to_bytes()
-                )
-                node.attribute.add(name=key, type=onnx.AttributeProto.TENSOR, t=proto)
-            else:
-                node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
+            kind = AttributeProto.INTS if isinstance(value, tuple) else None  # an empty list says no type
+            attribute = _tensor(value) if isinstance(value, Tensor) else value
+            node.attribute.append(helper.make_attribute(key, attribute, attr_type=kind))
 
     def _substituted(self, kind: str, detail: str) -> None:
         self.substitutions.append(Substitution(kind, detail))
@@ -261,6 +242,11 @@ def _in_memory(desc: OperatorDesc, lowering: Lowering, name: str, tensor: Tensor
     memory = desc.tensors[name]
     bits = tensor.bits if memory.packed else array(tensor.data_type.bits_code, memory.write(tensor.bits, 0))
     return Tensor(tensor.data_type, lowering.shapes[name], bits)
+
+
+def _tensor(tensor: Tensor, name: str | None = None) -> TensorProto:
+    data_type = ELEMENT_TYPES[tensor.data_type]
+    return TensorProto(name=name, data_type=data_type, dims=tensor.sizes, raw_data=tensor.to_bytes())
 
 
 def _describe(value: onnx.ValueInfoProto, name: str, data_type: DataType, sizes: tuple[int, ...]) -> None:

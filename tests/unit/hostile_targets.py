@@ -40,7 +40,7 @@ from opmap.judge.record import Record, TensorRecord
 from opmap.known import known_failures
 from opmap.limits import MAX_LINE
 from opmap.mapping.dxdispatch import read
-from opmap.mapping.dxdispatch.npy_file import npy_values
+from opmap.mapping.dxdispatch.resources import npy_values
 from opmap.operators import OPERATORS
 from opmap.spec import read_spec
 from opmap.vocabulary import Verdict

@@ -14,7 +14,7 @@ from opmap.files import parse_toml
 from opmap.known.known_failures import load
 from opmap.limits import MAX_DIGITS, MAX_MESSAGE, MAX_SHOWN
 from opmap.mapping.dxdispatch import read_model
-from opmap.mapping.dxdispatch.npy_file import npy_values
+from opmap.mapping.dxdispatch.resources import npy_values
 from opmap.spec import read_spec
 from opmap.tensors import DataType
 

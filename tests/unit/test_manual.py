@@ -16,6 +16,7 @@ from adequacy.__main__ import main as adequacy
 
 import opmap
 from opmap import cli
+from opmap.cases import invalid_indices
 from opmap.cases.catalogue import catalogue
 from opmap.cases.invalid_indices import POSITIONS
 from opmap.cases.variants import VARIANTS
@@ -25,7 +26,7 @@ from opmap.engines.sessions import DIRECTML
 from opmap.errors import InputError
 from opmap.evidence import terminal
 from opmap.faults import FAULTS
-from opmap.judge.survey import ANSWERS
+from opmap.judge import survey
 from opmap.known.known_failures import load
 from opmap.manual import read_page, titles
 from opmap.session.options import OPTIONS, PYTEST, of_command
@@ -227,7 +228,22 @@ class TestContent:
         """survey.md has every answer with its meaning, and every invalid index."""
         rows = re.findall(r"^\| (.+?) \| (.+) \|$", read("survey").partition("## The answers")[2], re.MULTILINE)
 
-        assert [*ANSWERS.items()] == rows[1 : 1 + len(ANSWERS)]
+        words = {name: value for module in (invalid_indices, survey) for name, value in vars(module).items()}
+        answers = [
+            "ERROR",
+            "AXIS",
+            "MEMORY",
+            "WRAPPED",
+            "CUT",
+            "CUT_64",
+            "SIGNED",
+            "UNSIGNED",
+            "ZERO",
+            "INSIDE",
+            "OUTSIDE",
+        ]
+        answers += ["BESIDE", "MALFORMED", "CRASH", "HANG", "LOST", "NOT_ASKED"]
+        assert [words[name] for name in answers] == [word for word, _ in rows[1 : 1 + len(answers)]]
         assert {*POSITIONS} <= {*INLINE.findall(read("survey"))}
 
     def test_stages(self):

@@ -14,7 +14,7 @@ import msgspec
 from opmap import operators
 from opmap.cases.case import Case
 from opmap.descriptors import OperatorDesc
-from opmap.mapping import predict_descriptor
+from opmap.mapping import map_descriptor
 
 Kind = tuple[int, bool, str, int]
 """(element size in bytes, whether indices are tuples, index data type, highest dimension count)."""
@@ -88,4 +88,4 @@ def kernel_reached(kernels: Kernels, case: Case) -> Kind | None:
 @lru_cache(maxsize=4096)
 def _kind_reached(kernels: Kernels, desc: OperatorDesc) -> Kind:
     """Returns the kind that a descriptor reaches. Many cases share a descriptor."""
-    return kernels.kind(predict_descriptor(desc, index_conversion="directml"))
+    return kernels.kind(map_descriptor(desc, index_conversion="directml").lowered_as)

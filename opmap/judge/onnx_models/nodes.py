@@ -22,36 +22,9 @@ OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_t
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
 
 _COPYING = frozenset(
-    [
-        "Identity",
-        "Reshape",
-        "Transpose",
-        "Squeeze",
-        "Unsqueeze",
-        "Flatten",
-        "Concat",
-        "Slice",
-        "Split",
-        "Expand",
-        "Tile",
-        "Shape",
-        "Size",
-        "Constant",
-        "ConstantOfShape",
-        "Where",
-        "And",
-        "Or",
-        "Not",
-        "Equal",
-        "Less",
-        "Greater",
-        "DepthToSpace",
-        "SpaceToDepth",
-        "SequenceConstruct",
-        "SequenceAt",
-    ]
+    "And Constant Equal Flatten Greater Identity Less Not Or Reshape SequenceAt SequenceConstruct Shape Size Squeeze Unsqueeze".split()  # noqa: SIM905 (one line)
 )
-"""Operators that copy elements, or compute sizes and truth values."""
+"""Other operators than ours that copy elements, or compute sizes and truth values."""
 
 _ARITHMETIC = frozenset({"Abs", "Add", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Sub", "Sum"})
 """Operators that are exact for whole numbers."""

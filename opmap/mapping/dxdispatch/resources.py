@@ -6,20 +6,22 @@ folder.
 
 from __future__ import annotations
 
+import io
+import warnings
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from ...descriptors import TensorDesc
 from ...errors import InputError, shown
 from ...files import file_inside, read_bytes
 from ...limits import MAX_ELEMENTS, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
-from ...tensors import DataType, Tensor, to_bits
+from ...tensors import DIRECTML_TYPES, DataType, Tensor, to_bits
 from .descriptor_json import to_data_type
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
-from .npy_file import npy_values
 
 
 class Binding(msgspec.Struct):
@@ -219,17 +221,15 @@ def _sequence_bytes(sequence: _Sequence, data_type: DataType, values: JsonValue)
     count = sequence.valueCount
     _check_count(count, values)
     (start,), (delta,) = (_bits(data_type, [value], values) for value in (sequence.valueStart, sequence.valueDelta))
-    import numpy
-
     if data_type.kind != "float":
-        steps = numpy.arange(count, dtype=numpy.uint64) * numpy.uint64(delta) + numpy.uint64(start)  # modulo 2^64
+        steps = np.arange(count, dtype=np.uint64) * np.uint64(delta) + np.uint64(start)  # modulo 2^64
         return steps.astype(f"u{data_type.size}").tobytes()
-    step = numpy.dtype(data_type.name.lower())
-    floats = numpy.full(count, numpy.frombuffer(array(data_type.bits_code, [delta]), step)[0])
+    step = np.dtype(data_type.name.lower())
+    floats = np.full(count, np.frombuffer(array(data_type.bits_code, [delta]), step)[0])
     if count:
-        floats[0] = numpy.frombuffer(array(data_type.bits_code, [start]), step)[0]
-    with numpy.errstate(all="ignore"):
-        return numpy.add.accumulate(floats, dtype=step).tobytes()
+        floats[0] = np.frombuffer(array(data_type.bits_code, [start]), step)[0]
+    with np.errstate(all="ignore"):
+        return np.add.accumulate(floats, dtype=step).tobytes()
 
 
 def _check_count(count: int, values: JsonValue) -> None:
@@ -245,3 +245,33 @@ def _bits(data_type: DataType, numbers: Sequence[object], values: JsonValue) -> 
         return to_bits(data_type, numbers)
     except InputError as error:
         raise InputError(error.message, path=values.path) from None
+
+
+def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
+    """Returns the values of a .npy file in row-major order, little-endian.
+
+    `raw` is the whole file, `data_type` the type that its values must have (None: any DirectML type), `path` the place
+    in the JSON file for messages. Raises InputError if the file is no .npy file, has another type, or does not have the
+    size that its header states.
+    """
+    stream = io.BytesIO(raw)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote
+            values = np.lib.format.read_array(stream, allow_pickle=False)
+    except (
+        Exception
+    ) as error:  # NumPy evaluates the header's text, which raises TokenError, TypeError, MemoryError, ...
+        problem = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"must be a .npy file: {problem}", path=path) from None
+    dtype, rest = values.dtype, len(raw) - stream.tell()
+    file_type = next((t for t in DIRECTML_TYPES if t.name == dtype.name.upper()), None)
+    if file_type is None:
+        raise InputError(f"must be a .npy file of a DirectML data type, got {dtype.name}", path=path)
+    if data_type is not None and file_type is not data_type:
+        wanted = f"a .npy file of {data_type.name} (initialValuesDataType)"
+        raise InputError(f"must be {wanted}, got {file_type.name}", path=path)
+    if rest:
+        wanted = f"{values.nbytes} bytes of values, as its header says"
+        raise InputError(f"must hold {wanted}, got {values.nbytes + rest}", path=path)
+    return np.ascontiguousarray(values, dtype=dtype.newbyteorder("<")).tobytes()
