@@ -32,7 +32,7 @@ from ..pseudocode import (
 )
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership
-from ..spec import FIELD_LIMITS, Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
+from ..spec import FIELD_LIMITS, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, scalar_bits
 from .equivalence import same_formula, same_lines
 from .examples import (
@@ -101,44 +101,36 @@ def contradictions(spec: Spec) -> tuple[Finding, ...]:
 def _errata_of(spec: Spec, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Returns, for keys of contradictions, the id of the first shipped erratum whose correction removes each."""
     errata: dict[tuple[str, str], str] = {}
+    as_printed = _in_printed_words(spec) if keys else spec
     for erratum in load_spec(spec.name).errata if keys else ():
-        corrected = _with_correction(spec, erratum)
-        if corrected is not None:
-            for key in keys - errata.keys() - {b.key for b in _broken(corrected)}:
-                errata[key] = erratum.id
+        try:
+            corrected = msgspec.structs.replace(as_printed, errata=(erratum,)).corrected
+        except ValueError:  # the page does not hold the wrong text
+            continue
+        for key in keys - errata.keys() - {b.key for b in _broken(corrected)}:
+            errata[key] = erratum.id
     return errata
 
 
-def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
-    """Returns the spec with one erratum corrected, or None if the page does not hold the erratum's wrong text."""
-    printed, corrected = load_spec(spec.name), load_spec(spec.name).corrected
-    if match := re.fullmatch(r"example (\w+)", erratum.subject):
-        example = {e.id: e for e in spec.examples}.get(match[1])
-        if example is None:
-            return None
-        stated, text = facts(example), example.text
-        if stated is not None and stated == facts(printed.example(example.id)):
-            text = printed.example(example.id).text
-        try:
-            text = erratum.correct(text)
-        except ValueError:
-            return None
-        examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
-        return msgspec.structs.replace(spec, examples=examples)
-    if erratum.subject.startswith("field "):
-        fields = tuple(f.of_kind(erratum.corrected) if erratum.is_of(f) else f for f in spec.fields)
-        return msgspec.structs.replace(spec, fields=fields) if fields != spec.fields else None
-    rule = {r.id: r for r in spec.rules}.get(erratum.subject)
-    if rule is None:
-        return None
-    if same_formula(rule.check, printed.rule(rule.id).check):
-        check = corrected.rule(rule.id).check
-    elif erratum.printed in rule.check:
-        check = rule.check.replace(erratum.printed, erratum.corrected)
-    else:
-        return None
-    rules = tuple(msgspec.structs.replace(r, check=check) if r is rule else r for r in spec.rules)
-    return msgspec.structs.replace(spec, rules=rules)
+def _in_printed_words(spec: Spec) -> Spec:
+    """Returns the spec with the shipped spec's printed texts of the rules and examples that say the same."""
+    printed = load_spec(spec.name)
+    examples, checks = {e.id: e for e in printed.examples}, {rule.id: rule.check for rule in printed.rules}
+
+    def same(example: SpecExample) -> bool:
+        stated = facts(example)
+        return stated is not None and example.id in examples and stated == facts(examples[example.id])
+
+    return msgspec.structs.replace(
+        spec,
+        examples=tuple(examples[e.id] if same(e) else e for e in spec.examples),
+        rules=tuple(
+            msgspec.structs.replace(r, check=checks[r.id])
+            if r.id in checks and same_formula(r.check, checks[r.id])
+            else r
+            for r in spec.rules
+        ),
+    )
 
 
 def _line_of(spec: Spec, cause: str) -> int | None:
