@@ -10,7 +10,7 @@ from ..descriptors import OperatorDesc
 from ..errors import OpmapError
 from ..mapping.dxdispatch import desc_json
 from ..mapping.dxdispatch.descriptor_json import read_desc
-from ..mapping.dxdispatch.json_value import JsonObject
+from ..mapping.dxdispatch.json_value import JsonValue
 from ..operators import OPERATORS
 from ..spec import Spec, all_specs, load_spec, tensor_rules
 from ..spec.loader import Breaks
@@ -105,5 +105,5 @@ def broken_descriptor(spec: Spec, breaks: Breaks) -> OperatorDesc:
             tensor[field] = value
         else:
             fields[member] = value
-    described: OperatorDesc = read_desc(OPERATORS[spec.name].descriptor, JsonObject(fields, "$"))
+    described: OperatorDesc = read_desc(OPERATORS[spec.name].descriptor, JsonValue(fields, "$"))
     return described

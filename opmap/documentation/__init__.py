@@ -10,7 +10,7 @@ from .contradictions import contradictions
 from .corrections import CorrectedPage, correct_page
 from .differences import differences
 from .finding import Finding
-from .page import Page, PageSpec, read_page
+from .page import Page, read_page
 from .patch import patch_of
 from .review import findings_of
 
@@ -18,7 +18,6 @@ __all__ = [
     "CorrectedPage",
     "Finding",
     "Page",
-    "PageSpec",
     "contradictions",
     "correct_page",
     "differences",

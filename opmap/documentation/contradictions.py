@@ -34,7 +34,7 @@ from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership
 from ..spec import FIELD_LIMITS, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, scalar_bits
-from .equivalence import same_formula, same_lines
+from .equivalence import assigned_names, same_formula, same_lines, tensors_of
 from .examples import (
     facts,
     line_of,
@@ -45,7 +45,6 @@ from .examples import (
     read_example,
 )
 from .finding import Finding, FindingKind
-from .statements import assigned_names, tensors_of
 
 
 @dataclass(frozen=True)

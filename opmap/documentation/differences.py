@@ -8,11 +8,10 @@ import msgspec
 
 from ..pseudocode import parse_formula
 from ..spec import Spec, SpecExample, tensor_rules
-from .equivalence import same_formula, same_lines
+from .equivalence import assigned_names, same_formula, same_lines
 from .examples import EXPANSION, VALUES, facts, line_of, line_of_expansion, line_of_value
 from .finding import Finding
 from .page import PageSpec
-from .statements import assigned_names
 
 
 def differences(spec: PageSpec, shipped: Spec) -> tuple[Finding, ...]:

@@ -1,17 +1,21 @@
-"""Compares texts by what they say: the names of coordinates, the order of terms and the spacing do not matter."""
+"""What pseudocode lines and formulas say: which names they assign, bound or read, and whether two of them say the same.
+
+The names of coordinates, the order of terms and the spacing do not matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..errors import PseudocodeError
-from ..pseudocode import Copy, Line, Node, canonical, parse_formula
+from ..pseudocode import Copy, Line, Node, Reference, canonical, lines_in, parse_formula
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
     Element,
     Expression,
+    FormulaStatement,
     Integer,
     Listing,
     Membership,
@@ -20,6 +24,7 @@ from ..pseudocode.tree import (
     Repeat,
     Slice,
     Sum,
+    walk,
 )
 
 # --- lines ---------------------------------------------------------------------------------------------------------
@@ -120,3 +125,40 @@ def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
                 bounds = value_id(interval.start), value_id(interval.stop)
                 statement_ids.append(node_id("closed" if interval.closed else "half-open", value_id(left), *bounds))
     return statement_ids
+
+
+# --- single facts --------------------------------------------------------------------------------------------------
+
+
+def assigned_names(statements: Iterable[FormulaStatement]) -> tuple[str, ...]:
+    """Returns the names that a formula assigns, in order."""
+    return tuple(statement.name for statement in statements if isinstance(statement, Assignment))
+
+
+def ranged_name(check: str) -> str | None:
+    """Returns `Axis` for `Axis in [0, n)`; None if the check is anything else than one range of one name."""
+    match _only_statement(check):
+        case Membership(Name(name), _):
+            return name
+    return None
+
+
+def bounded_side(check: str) -> str | None:
+    """Returns the left side of `left <= right`; None if the check is anything else than one such comparison."""
+    match _only_statement(check):
+        case Comparison(left, "<=", _):
+            return str(left)
+    return None
+
+
+def _only_statement(check: str) -> FormulaStatement | None:
+    statements = parse_formula(check) if check != "support" else ()
+    return statements[0] if len(statements) == 1 else None
+
+
+def tensors_of(line: Node) -> Iterator[str]:
+    """Yields the tensor names of a pseudocode line; a name that stands twice comes twice."""
+    if isinstance(line, Copy):
+        yield from (line.target, line.source)
+    for inner in lines_in([line]):
+        yield from (node.tensor for part in inner.parts for node in walk(part) if isinstance(node, Reference))

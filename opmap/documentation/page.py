@@ -20,12 +20,11 @@ from ..pseudocode import ZERO, Copy, Example, array_of, lines_in, parse_formula,
 from ..spec import Field, Pseudocode, Rule, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
 from .blocks import read_blocks
-from .equivalence import same_lines
+from .equivalence import assigned_names, same_lines, tensors_of
 from .examples import parsed
 from .finding import Finding
 from .page_rules import PageRules
 from .prose import Equality, ProseReader
-from .statements import assigned_names, tensors_of
 from .tables import Tables
 from .title import operator_of
 from .wording import holds
@@ -409,7 +408,7 @@ class _Reader:
         corrected = self.shipped.corrected
         rules = PageRules(self.shipped)
         for (equality, _), line in self.equalities.items():
-            rules.add_equality(line, equality.left, equality.right)
+            rules.add_equality(line, *equality)
         for field in self.prose.numbers:
             ranges = {text: line for line, name, text in reversed(self.intervals) if name == field}
             rules.add_intervals(field, sorted((line, text) for text, line in ranges.items()))

@@ -9,8 +9,7 @@ import msgspec
 from ..errors import PseudocodeError
 from ..pseudocode import parse_formula
 from ..spec import Breaks, Rule, Spec
-from .equivalence import same_formula
-from .statements import assigned_names, bounded_side, ranged_name
+from .equivalence import assigned_names, bounded_side, ranged_name, same_formula
 
 
 class PageRules:

@@ -19,12 +19,8 @@ _ATTRIBUTES = ("DimensionCount", "DataType", "Sizes")
 _COMPARED = ("DimensionCount", "DataType")
 
 
-@dataclass(frozen=True)
-class Equality:
-    """`left` must equal `right`. Both are attributes of tensors, as `InputTensor.DataType`; or a number is one of a tensor."""
-
-    left: str
-    right: str
+Equality = tuple[str, str]
+"""Two sides that must be equal: attributes of tensors, as `InputTensor.DataType`; or a number and one of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class ProseReader:
             return ()
         if field in self.spec.scalars.values():
             typed = (word for word in words if word.tensor and word.attribute == "DataType")
-            return tuple(Equality(str(field), f"{word.tensor}.DataType") for word in typed)
+            return tuple((str(field), f"{word.tensor}.DataType") for word in typed)
         return self._listed(words) or (self._of_field(words, field) if field in self.tensors else ())
 
     def intervals(self, text: str) -> Iterator[tuple[int, str]]:
@@ -172,7 +168,7 @@ class ProseReader:
         first, *others = [tensor for tensor in self.tensors if tensor in tensors]
         readable = {*_COMPARED, "Sizes"} if len(tensors) == 2 else {*_COMPARED}
         pairs = ((other, a) for a in attributes if attributes.keys() <= readable for other in others)
-        return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other, attribute in pairs)
+        return tuple((f"{other}.{attribute}", f"{first}.{attribute}") for other, attribute in pairs)
 
     def _of_field(self, words: list[_Word], field: str) -> tuple[Equality, ...]:
         """Reads `The DimensionCount and DataType of this tensor must match InputTensor.DimensionCount`.
@@ -197,15 +193,14 @@ class ProseReader:
         for own_words, other_words in clauses:
             if other_words and not any(word.attribute for word in other_words):  # `… must match those of InputTensor`
                 stated += [
-                    Equality(f"{field}.{own.attribute}", f"{other_words[0].tensor}.{own.attribute}")
-                    for own in own_words
+                    (f"{field}.{own.attribute}", f"{other_words[0].tensor}.{own.attribute}") for own in own_words
                 ]
                 continue
             if any(word.attribute is None for word in other_words):
                 continue
             for attribute in [word.attribute for word in own_words] if other_words else ():
                 same = [word for word in other_words if word.attribute == attribute] or other_words[:1]
-                stated += [Equality(f"{field}.{attribute}", f"{word.tensor}.{word.attribute}") for word in same]
+                stated += [(f"{field}.{attribute}", f"{word.tensor}.{word.attribute}") for word in same]
         return tuple(stated)
 
 

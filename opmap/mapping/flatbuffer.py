@@ -100,7 +100,7 @@ class CheckedTable:
 
     def has(self, slot: int) -> bool:
         """Returns whether the table has this field."""
-        return self._offsets.get(slot, 0) != 0
+        return bool(self._offsets.get(slot))
 
     def _field(self, slot: int, name: str) -> tuple[int, str]:
         """Returns where a field is, and its path. Raises InputError if the table does not have it."""

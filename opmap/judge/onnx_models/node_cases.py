@@ -21,8 +21,7 @@ from ...errors import InputError, ProviderError
 from ...limits import MAX_DIMENSIONS, MAX_ELEMENTS, MAX_NESTING
 from ...operators import OPERATORS
 from ...tensors import Tensor
-from .bodies import bodies, outer_values
-from .branches import with_branches
+from .inner_graphs import bodies, outer_values, with_branches
 from .nodes import (
     OPERATOR_NODES,
     GivenNode,

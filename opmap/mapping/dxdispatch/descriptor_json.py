@@ -11,7 +11,7 @@ from ...errors import InputError, names, shown
 from ...limits import MAX_SIZES, MAX_TENSORS
 from ...spec import Field
 from ...tensors import DIRECTML_TYPES, DataType, to_bits
-from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
+from .json_value import Json, JsonValue, UInt32, UInt64
 
 
 class _TensorFields(msgspec.Struct):
@@ -26,7 +26,7 @@ class _TensorFields(msgspec.Struct):
     Flags: str | list[str] = "NONE"
 
 
-def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
+def read_desc(cls: type[OperatorDesc], fields: JsonValue) -> OperatorDesc:
     """Returns the descriptor of an operator. Raises InputError if a field is missing or has the wrong type.
 
     The operator's rules are not checked.
@@ -80,12 +80,12 @@ def _scalar(data_type: DataType, value: JsonValue) -> int:
 
 
 def _tensor_desc(value: JsonValue) -> TensorDesc:
-    value = value.object().optional_member("Desc", "desc") or value
+    value = value.optional_member("Desc", "desc") or value
     for name in ("Sizes", "Strides", "Flags"):
-        member = value.object().optional_member(name)
+        member = value.optional_member(name)
         if member:
             member.check_count(MAX_SIZES, name)
-    fields = value.object().struct(_TensorFields)
+    fields = value.struct(_TensorFields)
     if fields.DimensionCount is not None and fields.DimensionCount != len(fields.Sizes):
         message = f"must be the number of Sizes, {len(fields.Sizes)}, got {fields.DimensionCount}"
         raise InputError(message, path=f"{value.path}.DimensionCount")

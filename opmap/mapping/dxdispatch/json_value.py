@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -63,16 +63,39 @@ def _numbers(low: int, high: int) -> Any:
 
 
 class JsonValue:
-    """A JSON value and its path. Each method raises InputError if the value is not of the kind that it returns."""
+    """A JSON value and its path. Each method raises InputError if the value is not of the kind that it is about."""
 
     def __init__(self, value: Json, path: str):
         self.value, self.path = value, path
 
-    def object(self) -> JsonObject:
-        """Returns the value as an object."""
+    def object(self) -> JsonValue:
+        """Returns the value itself, if it is an object."""
         if not isinstance(self.value, dict):
             raise InputError(f"must be an object, got {self.kind}", path=self.path)
-        return JsonObject(self.value, self.path)
+        return self
+
+    @property
+    def members(self) -> dict[str, Json]:
+        """The members of an object by name."""
+        return cast("dict[str, Json]", self.object().value)
+
+    def member(self, *spellings: str) -> JsonValue:
+        """Returns the member with the first of these names that is present. Raises InputError if there is none."""
+        member = self.optional_member(*spellings)
+        if member is None:
+            raise InputError(f"must hold {spellings[0]}, got {names(self.members) or 'nothing'}", path=self.path)
+        return member
+
+    def optional_member(self, *spellings: str) -> JsonValue | None:
+        """Returns the member with the first of these names that is present, or None."""
+        for name in spellings:
+            if name in self.members:
+                return JsonValue(self.members[name], self.path_of(name))
+        return None
+
+    def path_of(self, name: str) -> str:
+        """Returns the path of a member."""
+        return f"{self.path}.{name}" if name.isidentifier() else f"{self.path}[{json.dumps(name)}]"
 
     def elements(self) -> Iterator[JsonValue]:
         """Gives the elements of an array."""
@@ -130,32 +153,6 @@ class JsonValue:
             return f"a bare {plain(self.value)}"
         number = shown(self.value)
         return _KINDS.get(type(self.value)) or (number if number.startswith("a number") else f"the number {number}")
-
-
-class JsonObject(JsonValue):
-    """A JSON object and its path."""
-
-    def __init__(self, value: dict[str, Json], path: str):
-        super().__init__(value, path)
-        self.members = value
-
-    def member(self, *spellings: str) -> JsonValue:
-        """Returns the member with the first of these names that is present. Raises InputError if there is none."""
-        member = self.optional_member(*spellings)
-        if member is None:
-            raise InputError(f"must hold {spellings[0]}, got {names(self.members) or 'nothing'}", path=self.path)
-        return member
-
-    def optional_member(self, *spellings: str) -> JsonValue | None:
-        """Returns the member with the first of these names that is present, or None."""
-        for name in spellings:
-            if name in self.members:
-                return JsonValue(self.members[name], self.path_of(name))
-        return None
-
-    def path_of(self, name: str) -> str:
-        """Returns the path of a member."""
-        return f"{self.path}.{name}" if name.isidentifier() else f"{self.path}[{json.dumps(name)}]"
 
 
 def _value_at(value: Json, path: str) -> Json:

@@ -16,7 +16,7 @@ from ...operators import OPERATORS
 from ...pseudocode import array_of
 from ...tensors import Tensor
 from .descriptor_json import read_desc
-from .json_value import JsonObject, JsonValue, parse_json
+from .json_value import JsonValue, parse_json
 from .resources import Binding, Resources, released
 
 _OPERATOR_PREFIX = "DML_OPERATOR_"
@@ -55,7 +55,7 @@ def read_model(text: str, *, folder: str | os.PathLike[str] | None = None) -> li
 
     Source files are looked up in `folder` only; without a folder they are refused.
     """
-    model = parse_json(text).object()
+    model = parse_json(text)
     resources = Resources(model.member("resources").object(), Path(folder) if folder is not None else None)
     reader = _Reader(resources, model.member("dispatchables").object())
     dispatches = list(reader.dispatches(model.member("commands")))
@@ -67,18 +67,17 @@ def read_model(text: str, *, folder: str | os.PathLike[str] | None = None) -> li
 class _Reader:
     """Reads the dispatch commands of one model, in order."""
 
-    def __init__(self, resources: Resources, dispatchables: JsonObject):
+    def __init__(self, resources: Resources, dispatchables: JsonValue):
         self.resources, self.dispatchables = resources, dispatchables
         self.writers: dict[str, str] = {}
         """Resource name -> name of the last dispatchable that writes it."""
         self._read: dict[str, Dispatch] = {}
-        self._owned: dict[str, JsonObject] = {}
+        self._owned: dict[str, JsonValue] = {}
         """Name of a dispatchable -> its own bindings: of inputs that DirectML owns, given when the operator is initialized."""
 
     def dispatches(self, commands: JsonValue) -> Iterator[Dispatch]:
         commands.check_count(MAX_COMMANDS, "commands")
-        for element in commands.elements():
-            command = element.object()
+        for command in commands.elements():
             kind = command.member("type").string()
             if kind.lower() == "dispatch":
                 yield self._dispatch(command)
@@ -87,7 +86,7 @@ class _Reader:
                     f"must be dispatch, print or writeFile, got {shown(kind)}", path=f"{command.path}.type"
                 )
 
-    def _dispatch(self, command: JsonObject) -> Dispatch:
+    def _dispatch(self, command: JsonValue) -> Dispatch:
         dispatch = Dispatch()
         try:
             name = command.member("dispatchable").string()
@@ -107,7 +106,7 @@ class _Reader:
         """Returns the descriptor of a dispatchable, or its error, without tensors. Several commands may dispatch it."""
         dispatch = Dispatch(name=name, path=self.dispatchables.path_of(name))
         try:
-            dispatchable = self.dispatchables.member(name).object()
+            dispatchable = self.dispatchables.member(name)
             type_value = dispatchable.member("type", "Type")
             operator = type_value.string().upper().removeprefix(_OPERATOR_PREFIX)
             if operator not in OPERATORS:
@@ -120,9 +119,9 @@ class _Reader:
                 raise InputError(f"{wanted}, got {shown(compiled.value)}", path=compiled.path)
             fields = dispatchable.optional_member("desc", "Desc") or dispatchable
             dispatch = replace(dispatch, path=fields.path)
-            desc: OperatorDesc = read_desc(OPERATORS[operator].descriptor, fields.object())
+            desc: OperatorDesc = read_desc(OPERATORS[operator].descriptor, fields)
             if (bindings := dispatchable.optional_member("bindings")) is not None:
-                self._owned[name] = bindings.object()
+                self._owned[name] = bindings
                 for member in self._owned[name].members:
                     if not all(t.owned_by_dml for n, t in desc.tensors.items() if member in (n, array_of(n))):
                         message = "must be bound by the command: the tensor has no flag OWNED_BY_DML"
@@ -132,13 +131,13 @@ class _Reader:
             return replace(dispatch, error=released(error))
 
     def _bound_tensors(
-        self, command: JsonObject, desc: OperatorDesc, name: str
+        self, command: JsonValue, desc: OperatorDesc, name: str
     ) -> tuple[dict[str, Tensor], dict[str, int]]:
         """Returns the inputs, and the offsets of all tensors that have one, by DirectML's field names.
 
         The outputs must be bound. Their initial values are ignored; with an offset, they must hold the tensor.
         """
-        bindings, owned = command.member("bindings").object(), self._owned.get(name)
+        bindings, owned = command.member("bindings"), self._owned.get(name)
         fields = [field.name for field in desc.spec().fields if field.is_tensor]
         for given in filter(None, (owned, bindings)):
             for surplus in (name for name in given.members if name not in fields):
@@ -174,7 +173,7 @@ class _Reader:
                 offsets[output] = self.resources.offset(desc.tensors[output], binding, path=value.path)
         return tensors, offsets
 
-    def _remember_outputs(self, command: JsonObject, dispatch: Dispatch) -> None:
+    def _remember_outputs(self, command: JsonValue, dispatch: Dispatch) -> None:
         """Records the resources that a dispatch writes, so that a later dispatch that reads one of them is refused.
 
         A dispatch that could not be read counts as well: at run time it would write its outputs all the same. The
@@ -196,7 +195,7 @@ class _Reader:
                 self.writers[resource] = dispatch.name
 
 
-def _bound(bindings: JsonObject, desc: OperatorDesc, field: str) -> dict[str, JsonValue]:
+def _bound(bindings: JsonValue, desc: OperatorDesc, field: str) -> dict[str, JsonValue]:
     """Returns the bindings of a field's tensors, by their names; none of a number. Those of an array are an array."""
     names = [name for name in desc.tensors if field in (name, array_of(name))]
     if not names:

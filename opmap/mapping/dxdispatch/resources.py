@@ -21,7 +21,7 @@ from ...files import file_inside, read_bytes
 from ...limits import MAX_ELEMENTS, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
 from ...tensors import DIRECTML_TYPES, DataType, Tensor, to_bits
 from .descriptor_json import to_data_type
-from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
+from .json_value import Json, JsonValue, UInt32, UInt64
 
 
 class Binding(msgspec.Struct):
@@ -70,7 +70,7 @@ class Resources:
     `folder` is the only folder in which source files are looked up; None: source files are refused.
     """
 
-    def __init__(self, resources: JsonObject, folder: Path | None):
+    def __init__(self, resources: JsonValue, folder: Path | None):
         self._resources, self._folder = resources, folder
         self._buffers: dict[str, bytes | InputError] = {}
         self._bytes_taken = 0
@@ -119,7 +119,7 @@ class Resources:
             resource = self._resources.member(name)
             self._take(0, resource.path)
             try:
-                buffer = self._buffers[name] = self._read_buffer(resource.object())
+                buffer = self._buffers[name] = self._read_buffer(resource)
                 self._take(len(buffer), resource.path)
             except InputError as error:
                 self._buffers[name] = released(error)
@@ -135,7 +135,7 @@ class Resources:
             wanted = f"must keep the values of all resources and dispatches within {MAX_VALUES_BYTES} bytes"
             raise InputError(f"{wanted}, got {self._bytes_taken}", path=path)
 
-    def _read_buffer(self, resource: JsonObject) -> bytes:
+    def _read_buffer(self, resource: JsonValue) -> bytes:
         type_value = resource.optional_member("initialValuesDataType")
         data_type = to_data_type(type_value) if type_value else None
         values = resource.member("initialValues")
@@ -153,7 +153,7 @@ class Resources:
             raise InputError(f"{wanted}, got sizeInBytes {size}", path=resource.path)
         return bytes(offset) + raw + bytes(size - offset - len(raw))
 
-    def _initial_values(self, values: JsonValue, data_type: DataType | None, resource: JsonObject) -> bytes:
+    def _initial_values(self, values: JsonValue, data_type: DataType | None, resource: JsonValue) -> bytes:
         match values.value:
             case "deferred":
                 raise InputError("must be values that are known before the run, got 'deferred'", path=values.path)
@@ -172,7 +172,7 @@ class Resources:
         wanted = "an array, {value, valueCount}, {valueStart, valueDelta, valueCount} or {sourcePath}"
         raise InputError(f"must be {wanted}, got {values.kind}", path=values.path)
 
-    def _source_file(self, values: JsonValue, data_type: DataType | None, resource: JsonObject) -> bytes:
+    def _source_file(self, values: JsonValue, data_type: DataType | None, resource: JsonValue) -> bytes:
         name = values.struct(_Source).sourcePath
         path = f"{values.path}.sourcePath"
         if self._folder is None:
@@ -197,13 +197,13 @@ def released(error: InputError) -> InputError:
     return error.with_traceback(None)
 
 
-def _required(data_type: DataType | None, resource: JsonObject) -> DataType:
+def _required(data_type: DataType | None, resource: JsonValue) -> DataType:
     if data_type is None:
         raise InputError("must hold initialValuesDataType, the type of its initial values", path=resource.path)
     return data_type
 
 
-def _list_bytes(elements: list[Json], data_type: DataType | None, values: JsonValue, resource: JsonObject) -> bytes:
+def _list_bytes(elements: list[Json], data_type: DataType | None, values: JsonValue, resource: JsonValue) -> bytes:
     if data_type is not None:
         return _bits(data_type, elements, values).tobytes()
     if elements and not isinstance(elements[0], dict):
