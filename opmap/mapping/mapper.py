@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper
 
@@ -25,20 +26,7 @@ OPSET = 13
 
 IR_VERSION = 8
 
-ELEMENT_TYPES = {
-    DataType.FLOAT32: TensorProto.FLOAT,
-    DataType.FLOAT16: TensorProto.FLOAT16,
-    DataType.FLOAT64: TensorProto.DOUBLE,
-    DataType.UINT8: TensorProto.UINT8,
-    DataType.UINT16: TensorProto.UINT16,
-    DataType.UINT32: TensorProto.UINT32,
-    DataType.UINT64: TensorProto.UINT64,
-    DataType.INT8: TensorProto.INT8,
-    DataType.INT16: TensorProto.INT16,
-    DataType.INT32: TensorProto.INT32,
-    DataType.INT64: TensorProto.INT64,
-    DataType.BOOL: TensorProto.BOOL,
-}
+ELEMENT_TYPES = {t: helper.np_dtype_to_tensor_dtype(np.dtype(t.name.lower())) for t in DataType}
 """Data type -> onnx.TensorProto.DataType."""
 
 IndexConversion = Literal["graph", "host", "directml"]

@@ -20,7 +20,7 @@ from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.errors import InputError
 from opmap.limits import MAX_GLOB
-from opmap.manual.case_ids import EXAMPLE, MEANING
+from opmap.manual.case_ids import MEANING
 from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
 from opmap.session import Session
@@ -28,6 +28,7 @@ from opmap.session.options import SessionOptions
 from opmap.spec import all_specs
 from opmap.tensors import from_bits
 
+EXAMPLE = re.search(r" the example (\S+):", MEANING)[1]
 SMOKE = "gather/example.1"
 STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"
 FULL = "gather/float64/d6.axis0.k1/uint64.asc/addr.9a525c"

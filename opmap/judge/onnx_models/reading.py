@@ -28,15 +28,13 @@ from ...limits import (
     MAX_NESTING,
     MAX_VALUES_BYTES,
 )
+from ...mapping import ELEMENT_TYPES
 from .wire import check_message
 
 MODEL = "model.onnx"
 """The name of the model in a folder, and of the file from which a session loads a model with external data."""
 
-FED_TYPES = {
-    helper.np_dtype_to_tensor_dtype(np.dtype(name))
-    for name in ("bool", "float16", "float32", "float64", *(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)))
-}
+FED_TYPES = frozenset(ELEMENT_TYPES.values())
 """The types of the tensors that opmap feeds and reads: those that NumPy has, without texts and complex numbers."""
 
 
