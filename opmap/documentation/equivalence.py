@@ -9,23 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..errors import PseudocodeError
-from ..pseudocode import Copy, Line, Node, Reference, canonical, lines_in, parse_formula
-from ..pseudocode.tree import (
-    Assignment,
-    Comparison,
-    Element,
-    Expression,
-    FormulaStatement,
-    Integer,
-    Listing,
-    Membership,
-    Name,
-    Operation,
-    Repeat,
-    Slice,
-    Sum,
-    walk,
-)
+from ..pseudocode import Copy, Line, Node, Reference, canonical, lines_in, parse_formula, tree
 
 # --- lines ---------------------------------------------------------------------------------------------------------
 
@@ -83,45 +67,45 @@ def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
     def node_id(*node: object) -> int:
         return ids.setdefault(node, len(ids))
 
-    def value_id(node: Expression | Repeat) -> int:
+    def value_id(node: tree.Expression | tree.Repeat) -> int:
         return node_id("sum", *sorted(terms(node).items(), key=str))
 
-    def terms(node: Expression | Repeat) -> _Terms:
+    def terms(node: tree.Expression | tree.Repeat) -> _Terms:
         """Returns an expression as a sum, without the terms that cancel out."""
         match node:
-            case Integer(number):
+            case tree.Integer(number):
                 return {None: number}
-            case Name(text) if text in definitions:
+            case tree.Name(text) if text in definitions:
                 return definitions[text]
-            case Sum(parts):
+            case tree.Sum(parts):
                 total: _Terms = {}
                 for sign, part in parts:
                     for term, count in terms(part).items():
                         total[term] = total.get(term, 0) + (count if sign == "+" else -count)
                 return {term: count for term, count in total.items() if count}
-            case Name(text):
+            case tree.Name(text):
                 return {node_id("name", text): 1}
-            case Repeat(number):
+            case tree.Repeat(number):
                 return {node_id("repeat", number): 1}
-            case Element(name, index):
+            case tree.Element(name, index):
                 return {node_id("element", name, value_id(index)): 1}
-            case Slice(name, start, stop):
+            case tree.Slice(name, start, stop):
                 return {node_id("slice", name, value_id(start), value_id(stop)): 1}
-            case Operation(operator, operands):
-                return {node_id(operator, *(value_id(cast(Expression, operand)) for operand in operands)): 1}
-            case Listing(items):
+            case tree.Operation(operator, operands):
+                return {node_id(operator, *(value_id(cast(tree.Expression, operand)) for operand in operands)): 1}
+            case tree.Listing(items):
                 return {node_id("list", *map(value_id, items)): 1}
         raise PseudocodeError(f"{node} has no value")
 
     for statement in parse_formula(text):
         match statement:
-            case Assignment(name, expression) if "." not in name:
+            case tree.Assignment(name, expression) if "." not in name:
                 definitions[name] = terms(expression)
-            case Assignment(name, expression):
-                statement_ids.append(node_id("==", value_id(Name(name)), value_id(expression)))
-            case Comparison(left, sign, right):
+            case tree.Assignment(name, expression):
+                statement_ids.append(node_id("==", value_id(tree.Name(name)), value_id(expression)))
+            case tree.Comparison(left, sign, right):
                 statement_ids.append(node_id(sign, value_id(left), value_id(right)))
-            case Membership(left, interval):
+            case tree.Membership(left, interval):
                 bounds = value_id(interval.start), value_id(interval.stop)
                 statement_ids.append(node_id("closed" if interval.closed else "half-open", value_id(left), *bounds))
     return statement_ids
@@ -130,15 +114,15 @@ def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
 # --- single facts --------------------------------------------------------------------------------------------------
 
 
-def assigned_names(statements: Iterable[FormulaStatement]) -> tuple[str, ...]:
+def assigned_names(statements: Iterable[tree.FormulaStatement]) -> tuple[str, ...]:
     """Returns the names that a formula assigns, in order."""
-    return tuple(statement.name for statement in statements if isinstance(statement, Assignment))
+    return tuple(statement.name for statement in statements if isinstance(statement, tree.Assignment))
 
 
 def ranged_name(check: str) -> str | None:
     """Returns `Axis` for `Axis in [0, n)`; None if the check is anything else than one range of one name."""
     match _only_statement(check):
-        case Membership(Name(name), _):
+        case tree.Membership(tree.Name(name), _):
             return name
     return None
 
@@ -146,12 +130,12 @@ def ranged_name(check: str) -> str | None:
 def bounded_side(check: str) -> str | None:
     """Returns the left side of `left <= right`; None if the check is anything else than one such comparison."""
     match _only_statement(check):
-        case Comparison(left, "<=", _):
+        case tree.Comparison(left, "<=", _):
             return str(left)
     return None
 
 
-def _only_statement(check: str) -> FormulaStatement | None:
+def _only_statement(check: str) -> tree.FormulaStatement | None:
     statements = parse_formula(check) if check != "support" else ()
     return statements[0] if len(statements) == 1 else None
 
@@ -161,4 +145,4 @@ def tensors_of(line: Node) -> Iterator[str]:
     if isinstance(line, Copy):
         yield from (line.target, line.source)
     for inner in lines_in([line]):
-        yield from (node.tensor for part in inner.parts for node in walk(part) if isinstance(node, Reference))
+        yield from (node.tensor for part in inner.parts for node in tree.walk(part) if isinstance(node, Reference))

@@ -6,7 +6,6 @@ import re
 
 import msgspec
 
-from ..errors import PseudocodeError
 from ..pseudocode import parse_formula
 from ..spec import Breaks, Rule, Spec
 from .equivalence import assigned_names, bounded_side, ranged_name, same_formula
@@ -75,11 +74,8 @@ class PageRules:
                 self._assign(rule.id, line, f"{left} <= {expression}")
 
     def add_formula(self, line: int, text: str) -> None:
-        """Adds a size formula."""
-        try:
-            names = assigned_names(parse_formula(text))
-        except PseudocodeError:
-            return
+        """Adds a size formula, which can be read."""
+        names = assigned_names(parse_formula(text))
         for rule in list(self._rules.values()):
             for name in names:
                 if rule.check != "support" and name in assigned_names(parse_formula(rule.check)) and "." in name:
