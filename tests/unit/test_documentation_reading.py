@@ -88,7 +88,7 @@ class TestProse:
     def test_equalities(self, expected, field, sentence):
         """Equalities of a sentence in the section of `field`, with names shortened: I.DC is InputTensor.DimensionCount."""
         prose = ProseReader(load_spec("GATHER"))
-        equalities = ", ".join(f"{e.left} == {e.right}" for e in prose.equalities(prose.plain(sentence), field))
+        equalities = ", ".join(" == ".join(sides) for sides in prose.equalities(prose.plain(sentence), field))
         for long, short in (
             ("InputTensor", "I"),
             ("IndicesTensor", "X"),
