@@ -36,7 +36,6 @@ class TestInstalled:
             "opmap/cases/choices/gather.json.gz",
             "opmap/cases/features.toml",
             "opmap/cases/variants/variants.toml",
-            "opmap/session/options.toml",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/evidence/templates/{name}"
