@@ -6,6 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from flatbuffers import encode
+from flatbuffers import number_types as flags
+from flatbuffers.table import Table
+
 from ..errors import InputError
 from ..limits import MAX_GRAPH_BYTES
 
@@ -18,17 +22,16 @@ def root_table(content: bytes) -> CheckedTable:
 
 
 class Buffer:
-    """A file's bytes. It also limits what is read in all: parts may be shared, so a small file could describe a huge graph."""
+    """A file's bytes. `check` is called before each access; it also limits what is read in all.
+
+    Parts may be shared, so a small file could describe a huge graph.
+    """
 
     def __init__(self, content: bytes) -> None:
         self.content, self.unread = content, MAX_GRAPH_BYTES
 
-    def unpack(self, layout: str, at: int, path: str) -> tuple[Any, ...]:
-        """Returns the values at a place, in the layout of Python's struct module.
-
-        Raises InputError if their bytes are not all in the file, or if too many were read.
-        """
-        size = struct.calcsize(layout)
+    def check(self, at: int, size: int, path: str) -> None:
+        """Raises InputError if these bytes are not all in the file, or if too many were read."""
         if not 0 <= at <= at + size <= len(self.content):
             message = f"must lie within the {len(self.content)} bytes of the graph, got bytes {at} to {at + size}"
             raise InputError(message, path=path)
@@ -36,11 +39,11 @@ class Buffer:
         if self.unread < 0:
             message = f"must be a graph of at most {MAX_GRAPH_BYTES} bytes with each use of a shared part, got more"
             raise InputError(message, path=path)
-        return struct.unpack_from(layout, self.content, at)
 
-    def number(self, code: str, at: int, path: str) -> int:
-        """Returns one number; `code` is its letter in Python's struct module."""
-        number: int = self.unpack(f"<{code}", at, path)[0]
+    def number(self, kind: Any, at: int, path: str) -> int:
+        """Returns one number; `kind` is one of FlatBuffers' number types."""
+        self.check(at, kind.bytewidth, path)
+        number: int = encode.Get(kind.packer_type, self.content, at)
         return number
 
 
@@ -49,7 +52,7 @@ class Offset:
 
     def __init__(self, buffer: Buffer, at: int, path: str) -> None:
         self.buffer, self.path = buffer, path
-        self.at = at + buffer.number("I", at, path)
+        self.at = at + buffer.number(flags.UOffsetTFlags, at, path)
         """Where the value begins."""
 
     def table(self) -> CheckedTable:
@@ -58,17 +61,19 @@ class Offset:
 
     def struct(self, layout: str) -> tuple[Any, ...]:
         """Returns the numbers of the struct that begins here, in the layout of Python's struct module."""
-        return self.buffer.unpack(layout, self.at, self.path)
+        self.buffer.check(self.at, struct.calcsize(layout), self.path)
+        return struct.unpack_from(layout, self.buffer.content, self.at)
 
-    def vector(self, code: str) -> tuple[Any, ...]:
-        """Returns the vector that begins here; `code` is the letter of its elements in Python's struct module."""
-        length = self.buffer.number("I", self.at, self.path)
-        return self.buffer.unpack(f"<{length}{code}", self.at + 4, self.path)
+    def vector(self, width: int) -> tuple[int, int]:
+        """Returns the first byte and the length of the vector that begins here; `width` is the size of an element."""
+        length = self.buffer.number(flags.UOffsetTFlags, self.at, self.path)
+        self.buffer.check(self.at + 4, length * width, self.path)
+        return self.at + 4, length
 
     def raw(self) -> bytes:
         """Returns the elements of a vector of bytes."""
-        content: bytes = self.vector("s")[0]
-        return content
+        first, length = self.vector(1)
+        return self.buffer.content[first : first + length]
 
     def text(self) -> str:
         """Returns the string that begins here."""
@@ -83,8 +88,8 @@ class Offset:
 
     def elements(self) -> Iterator[Offset]:
         """Gives the elements of a vector of offsets."""
-        places = range(self.at + 4, self.at + 4 + 4 * len(self.vector("I")), 4)
-        return (Offset(self.buffer, at, f"{self.path}[{i}]") for i, at in enumerate(places))
+        first, length = self.vector(4)
+        return (Offset(self.buffer, first + 4 * i, f"{self.path}[{i}]") for i in range(length))
 
 
 class CheckedTable:
@@ -92,26 +97,32 @@ class CheckedTable:
 
     def __init__(self, buffer: Buffer, at: int, path: str) -> None:
         self.buffer, self.at, self.path = buffer, at, path
-        vtable = at - buffer.number("i", at, path)
-        length = buffer.number("H", vtable, path)
+        vtable = at - buffer.number(flags.SOffsetTFlags, at, path)
+        length = buffer.number(flags.VOffsetTFlags, vtable, path)
         if length < 4 or length % 2:
             raise InputError(f"must have a vtable of an even size of at least 4 bytes, got {length}", path=path)
-        self._offsets = dict(zip(range(0, length, 2), buffer.unpack(f"<{length // 2}H", vtable, path), strict=True))
+        buffer.check(vtable, length, path)
+        self._table = Table(buffer.content, at)
 
     def has(self, slot: int) -> bool:
         """Returns whether the table has this field."""
-        return bool(self._offsets.get(slot))
+        return bool(self._table.Offset(slot))
 
     def _field(self, slot: int, name: str) -> tuple[int, str]:
         """Returns where a field is, and its path. Raises InputError if the table does not have it."""
+        offset: int = self._table.Offset(slot)
         path = f"{self.path}.{name}"
-        if not self.has(slot):
+        if not offset:
             raise InputError("must be given, got nothing", path=path)
-        return self.at + self._offsets[slot], path
+        return self.at + offset, path
 
-    def number(self, slot: int, name: str, code: str) -> int:
-        """Returns a number, 0 if the table does not have it; `code` is its letter in Python's struct module."""
-        return self.buffer.number(code, *self._field(slot, name)) if self.has(slot) else 0
+    def uint8(self, slot: int, name: str) -> int:
+        """Returns a number of 8 bits, 0 if the table does not have it."""
+        return self.buffer.number(flags.Uint8Flags, *self._field(slot, name)) if self.has(slot) else 0
+
+    def uint64(self, slot: int, name: str) -> int:
+        """Returns a number of 64 bits, 0 if the table does not have it."""
+        return self.buffer.number(flags.Uint64Flags, *self._field(slot, name)) if self.has(slot) else 0
 
     def place(self, slot: int, name: str) -> Offset:
         """Returns a field that is an offset."""
@@ -120,3 +131,8 @@ class CheckedTable:
     def tables(self, slot: int, name: str) -> Iterator[CheckedTable]:
         """Gives the tables of a vector."""
         return (place.table() for place in self.place(slot, name).elements())
+
+    def numbers(self, slot: int, name: str, code: str) -> tuple[Any, ...]:
+        """Returns a vector of numbers of 4 bytes; `code` is their letter in Python's struct module."""
+        first, length = self.place(slot, name).vector(4)
+        return struct.unpack_from(f"<{length}{code}", self.buffer.content, first)

@@ -136,7 +136,7 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
     name = node.place(8, "name").text()
     inputs, outputs = node.place(10, "inputNames").texts(), node.place(12, "outputNames").texts()
     desc = node.place(6, "desc")
-    match node.number(4, "desc_type", "B"):
+    match node.uint8(4, "desc_type"):
         case 1:
             operator = desc.table()
             return OperatorNode(
@@ -151,7 +151,7 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
         case 2:
             constant = desc.table()
             content = constant.place(6, "data").table()
-            match constant.number(4, "data_type", "B"):
+            match constant.uint8(4, "data_type"):
                 case 1:
                     return ConstantNode(name, None, content.place(4, "name").text(), outputs)
                 case 2:
@@ -165,9 +165,9 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
 def _tensor(tensor: CheckedTable) -> SerializedTensor:
     return SerializedTensor(
         tensor.place(4, "dataType").text(),
-        tensor.place(6, "sizes").vector("I"),
-        tensor.place(8, "strides").vector("I") if tensor.has(8) else None,
-        tensor.number(10, "totalTensorSizeInBytes", "Q") or None,
+        tensor.numbers(6, "sizes", "I"),
+        tensor.numbers(8, "strides", "I") if tensor.has(8) else None,
+        tensor.uint64(10, "totalTensorSizeInBytes") or None,
     )
 
 
@@ -195,12 +195,12 @@ def _attributes(table: CheckedTable) -> dict[str, AttributeValue]:
 
 
 def _attribute(entry: CheckedTable) -> AttributeValue:
-    variant, value = entry.number(6, "val_type", "B"), entry.place(8, "val")
+    variant, value = entry.uint8(6, "val_type"), entry.place(8, "val")
     if variant in _STRUCTS:
         numbers: tuple[Any, ...] = value.struct(_STRUCTS[variant])
         return numbers if len(numbers) > 1 else numbers[0]
     if variant in _ARRAYS:
-        return value.table().place(4, "data").vector(_ARRAYS[variant])
+        return value.table().numbers(4, "data", _ARRAYS[variant])
     if not 1 <= variant <= _KINDS:
         raise InputError(f"must be 1 to {_KINDS}, got {variant}", path=f"{entry.path}.val_type")
     return None
