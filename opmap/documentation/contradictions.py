@@ -217,7 +217,7 @@ class _Run:
         tensors, numbers = self.shipped.field_names("input", "output"), tuple(self.shipped.short_names)
         limits = tensor_rules()
         low, high = limits.dimension_counts
-        for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
+        for name in (n for n in {**self.fields, **self.parsed.tensors} if n not in (*tensors, *numbers)):
             yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
         for field in (f for f in self.shipped.fields if f.kind in ("uint", "int") and not f.names):
             value, (least, highest) = self.fields.get(field.name, 0), FIELD_LIMITS[field.kind]
