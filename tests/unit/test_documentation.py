@@ -437,6 +437,12 @@ class TestPlantedChanges:
         text = text[: text.index("## Tensor constraints")] + text[text.index("## Tensor support") :]
         assert ["GATHER.E3"] == [f.erratum for f in review_page(text, "page") if f.subject == "GATHER.C4"]
 
+    def test_names_that_are_no_fields(self):
+        """Of several, the first one is told."""
+        names = [(f"{name}:", f"{name}s:") for name in ("Axis", "IndexDimensions", "InputTensor", "IndicesTensor")]
+        example, *_ = [f for f in new(replaced(page("gather"), *names), page("gather")) if f.kind == "contradiction"]
+        assert "example 1: Axiss is not a field of DML_GATHER_OPERATOR_DESC" == example.message
+
     def test_a_changed_struct(self):
         """A member that is missing in the struct."""
         text = replaced(page("gather_nd.pt-BR.md"), ("  UINT                  InputDimensionCount;\n", ""))
