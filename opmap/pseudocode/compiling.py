@@ -102,6 +102,8 @@ class _Part(NamedTuple):
     sets: tuple[tuple[str, str], ...]
     loops: frozenset[int]
     reads: tuple[str, ...]
+    place: str = ""
+    """The part as an element of a list that refuses an index out of range; empty if there is no such list."""
 
     @property
     def whole(self) -> str:
@@ -168,7 +170,12 @@ class _Writer:
         """Returns an index's part of the address, in a dimension of this size and stride."""
         x, low, high = f"x{name}", self._constant(-size), self._constant(size)
         text = f"({x} if {x} >= 0 else {x} + {high}){self._times(stride)}"
-        return _Part(text, f"{low} <= {x} < {high}", (), frozenset(), (name,))
+        place = ""
+        if size <= min(LONGEST, prod(self.address.loops)):
+            place = f"u{len(self.parts)}[{x}]"
+            ends = f"0, {self._constant(size * stride)}, {self._constant(stride)}"
+            self.head.append(f"u{len(self.parts)} = list(range({ends}))")
+        return _Part(text, f"{low} <= {x} < {high}", (), frozenset(), (name,), place)
 
     def _position(self, expression: Computed, inside: bool, term: Term) -> _Part:
         """Returns a computed position's part of the address. One that depends on one loop alone is computed once for each position."""
@@ -342,7 +349,16 @@ class _Writer:
         over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
         sets = [f"for {name} in [{text}]" for part in parts for name, text in part.sets]
         every = " ".join([*clauses, f"for {', '.join(rows)} in {over}", *sets])
-        return [*lines, f"{indent}yield [{element} {every}]"]
+        if missing or self.guard or not all(part.place for part in parts):
+            return [*lines, f"{indent}yield [{element} {every}]"]
+        places = f"values[{' + '.join([*(part.place for part in parts), 'p' if step else base])}]"
+        lines += [f"{indent}try:", f"{indent}    piece = [{places} {every}]"]
+        return [
+            *lines,
+            f"{indent}except IndexError:",
+            f"{indent}    piece = [{element} {every}]",
+            f"{indent}yield piece",
+        ]
 
     def _slice(self, base: str, step: int, count: int) -> str:
         """Returns the text of elements at one distance."""
