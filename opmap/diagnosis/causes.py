@@ -17,7 +17,7 @@ import numpy as np
 
 from ..cases.case import Case
 from ..errors import without_stack
-from ..faults import FAULTS
+from ..faults import FAULTS, Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import Verdict
@@ -34,10 +34,9 @@ from .failures import (
     relations_of_models,
 )
 from .judged_run import JudgedRun
-from .models import NOT_WRITTEN
-from .relation import NEARLY_ALL, OF_FORM, STALE, Label, Model, Relation, without_numbers
+from .relation import NEARLY_ALL, OF_FORM, STALE, Label, Relation, without_numbers
 from .relations import session_faults
-from .relations_wrong import LEAST, MARGIN, WrongOutput
+from .relations_wrong import WrongOutput
 
 MOST_COMPARED = 8
 """The most causes with which another one is compared, to see whether they are one."""
@@ -119,7 +118,7 @@ class Cause:
             return False
         if self._label_in(failure) is not None:
             return True
-        return self.relation.model is not None and any(relations_of_models(failure, [self.relation.model]))
+        return self.relation.model is not None and any(relations_of_models(failure, [self.relation]))
 
     def is_refuted_by(self, failures: Sequence[Failure]) -> bool:
         """Returns whether few descriptors show the fault of this cause, and too many of these failures contradict it.
@@ -137,7 +136,7 @@ class Cause:
             if failure.case.desc.operator in operators
             and (actual := own_output(failure.case, failure.record)) is not None
         ]
-        against = {output.case.desc for output in wrong if not output.is_in_part(Model("", fault))}
+        against = {output.case.desc for output in wrong if not _may_be_of(output, fault)}
         return len(against) > (1 - NEARLY_ALL) * len(own | against)
 
     def relation_of(self, failure: Failure) -> Relation:
@@ -154,6 +153,11 @@ class Cause:
         """The labels of the cause without numbers: its own; without an output, also those of its failures."""
         more = () if self.mismatch else (label for failure in self.failures for label in failure.labels)
         return {without_numbers(label) for label in (self.label, *more)}
+
+
+def _may_be_of(wrong: WrongOutput, fault: Fault) -> bool:
+    """Returns whether a fault gives the wrong elements of an output. It may change others too."""
+    return np.array_equal(fault.bits(wrong.arrays)[wrong.wrong], wrong.wrong_bits)
 
 
 def causes(run: JudgedRun) -> list[Cause]:
@@ -243,42 +247,16 @@ def _searched(run: JudgedRun, n: int) -> Failure:
 def with_models(failures: Sequence[Failure]) -> list[Failure]:
     """Returns the failures with the models that others of them propose, where these give the output too."""
     proposed = Counter((r.kind, r.text) for failure in failures for r in failure.relations if r.model)
-    by_text = {(r.kind, r.text): r.model for failure in failures for r in failure.relations if r.model}
-    shared = [model for key, _ in proposed.most_common(MOST_MODELS) if (model := by_text[key])]
-    failures = _not_written(failures)
+    by_text = {(r.kind, r.text): r for failure in failures for r in failure.relations if r.model}
+    shared = [by_text[key] for key, _ in proposed.most_common(MOST_MODELS)]
     extended = []
     for failure in failures:
         if shared and failure.record.verdict == Verdict.MISMATCH:
-            new = (model for model in shared if (model.kind, model.fault.text) not in failure.labels)
-            more = list(relations_of_models(failure, list(new)))
+            more = relations_of_models(failure, [r for r in shared if (r.kind, r.text) not in failure.labels])
             relations = sorted((*failure.relations, *more), key=lambda relation: relation.vague)
             failure = replace(failure, relations=tuple(relations))
         extended.append(failure)
     return extended
-
-
-def _not_written(failures: Sequence[Failure]) -> list[Failure]:
-    """Returns the failures with the model NOT_WRITTEN, if it gives the wrong elements of nearly all that it may concern.
-
-    One lost element says too little in one failure; in many failures together it says enough.
-    """
-    wrong = {
-        failure.case.id: WrongOutput.of(failure.case, actual)
-        for failure in failures
-        if failure.record.verdict == Verdict.MISMATCH
-        and len(failure.case.desc.access.statements) > 1
-        and (actual := own_output(failure.case, failure.record)) is not None
-    }
-    given = {id: output for id, output in wrong.items() if output.is_in_part(NOT_WRITTEN)}
-    tells = sum(output.information_of_addresses for output in given.values()) >= MARGIN + LEAST
-    if not tells or len(given) < NEARLY_ALL * len(wrong):
-        return list(failures)
-    return [
-        replace(f, relations=(given[f.case.id].of_model(NOT_WRITTEN), *(r for r in f.relations if not r.vague)))
-        if f.case.id in given and NOT_WRITTEN.label not in f.labels
-        else f
-        for f in failures
-    ]
 
 
 def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
@@ -301,11 +279,8 @@ def told_relation(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> 
     relation = whole_relation(label, failures)
     fault = relation.rule
     few = relation.explained < FEWEST_ELEMENTS and bool(run.passed)
-    in_part = relation.model is not None and not relation.model.whole
-    if relation.vague or not few or in_part or (fault is not None and (fault.session or fault.result)):
+    if relation.vague or not few or fault is None or fault.session or fault.result:
         return relation
-    if fault is None:
-        return relation.unknown() if relation.kind == "address" else relation
     words = {_types(failure.case) for failure in failures}
     alike = [CaseArrays(case) for case in run.passed if _types(case) in words][:MOST_HELD_AGAINST]
     same = all(np.array_equal(fault.bits(arrays), arrays.right) for arrays in alike)
@@ -355,10 +330,10 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
         return next((cause for cause in groups if cause.claims(failure)), None)
     alike, arrays = [cause for cause in groups if cause.mismatch], CaseArrays(case)
     for cause in alike:
-        (kind, name), model = cause.label, cause.relation.model
+        kind, name = cause.label
         if kind == "fault" and gives(FAULTS[name], arrays, record):
             return cause
-        if model and any(relations_of_models(Failure(case, record), [model])):
+        if cause.relation.model and any(relations_of_models(Failure(case, record), [cause.relation])):
             return cause
     (case_features,) = run.features([case])
     by_condition = (cause for cause in alike if cause.condition and cause.label[0] != "fault")

@@ -16,7 +16,7 @@ from ..judge.record import Record, TensorRecord, at_wrong_outputs
 from ..known.written_failures import stable_text
 from ..vocabulary import VALUE_KINDS, Verdict
 from .judged_run import JudgedRun
-from .relation import Label, Model, Relation
+from .relation import Label, Relation
 from .relations import Earlier, problem_relation, relations
 from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
 
@@ -173,19 +173,14 @@ def own_output(case: Case, record: Record) -> list[int] | None:
     return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
 
 
-def relations_of_models(failure: Failure, models: Sequence[Model]) -> Iterator[Relation]:
-    """Gives the relations of the models that give the wrong output of a failure. Of a large one, its digest may decide."""
+def relations_of_models(failure: Failure, proposed: Sequence[Relation]) -> Iterator[Relation]:
+    """Gives those relations whose models give the wrong output of a failure too. Of a large one, its digest decides."""
     case, record = failure.case, failure.record
     actual = own_output(case, record)
-    if actual is not None:
-        wrong = WrongOutput.of(case, actual)
-        known = [relation.model for relation in failure.relations if relation.model]
-        whole = any(wrong.is_given_by(model.fault) for model in known)
-        for model in models:
-            if wrong.is_given_by(model.fault) or (not whole and wrong.is_of(model)):
-                yield wrong.of_model(model)
-    elif is_large(record):
-        arrays = CaseArrays(case)
-        for model in models:
-            if model.whole and gives(model.fault, arrays, record):
-                yield Relation(model.kind, model.fault.text, model=model)
+    arrays, wrong = CaseArrays(case), None if actual is None else WrongOutput.of(case, actual)
+    for relation in proposed:
+        assert relation.model is not None
+        if wrong is not None and wrong.is_given_by(relation.model):
+            yield wrong.of_model(relation.kind, relation.model)
+        elif wrong is None and is_large(record) and gives(relation.model, arrays, record):
+            yield replace(relation, explained=0, wrong=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..faults import FAULTS, Fault
 
@@ -43,29 +43,14 @@ NEARLY_ALL = 0.95
 UNKNOWN = "no relation found"
 
 
-class Model(NamedTuple):
-    """The kind of a relation, and the fault that gives the output; its text is the relation's.
-
-    If it is not `whole`, the fault gives the wrong elements, and may change others too.
-    """
-
-    kind: str
-    fault: Fault
-    whole: bool = True
-
-    @property
-    def label(self) -> Label:
-        """The label of its relation."""
-        return self.kind, self.fault.text
-
-
 @dataclass(frozen=True)
 class Relation:
     """How a wrong output is related to the right one.
 
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
-    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `remark` says of an output without a relation
-    which one is the closest. `model` gives the output, and may say those of other cases.
+    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `remark` says of an output
+    without a relation which one is the closest. `model` is a fault without a name that gives the output, and may give those
+    of other cases.
     """
 
     kind: str
@@ -76,7 +61,7 @@ class Relation:
     wrong: int = 0
     vague: bool = False
     remark: str | None = None
-    model: Model | None = field(default=None, compare=False)
+    model: Fault | None = field(default=None, compare=False)
 
     def or_unknown(self, cases: int = 1, of: int = 1) -> Relation:
         """Returns the relation if it explains nearly all wrong elements, in nearly all cases; else that none was found.
@@ -97,8 +82,8 @@ class Relation:
 
     @property
     def rule(self) -> Fault | None:
-        """The fault that the relation names, or that of its model; None if there is no fault."""
-        return FAULTS[self.fault] if self.fault else self.model.fault if self.model else None
+        """The fault that gives the output: the one that the relation names, or its model; None if there is none."""
+        return FAULTS[self.fault] if self.fault else self.model
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -15,8 +15,7 @@ from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType
 from .models import models
 from .relation import UNKNOWN, Relation
-from .relations_outputs import any_order, output_relations, some_missing, stale_part
-from .relations_values import value_relations
+from .relations_outputs import any_order, output_relations, some_missing, stale_part, value_relations
 from .relations_wrong import WrongOutput
 
 
@@ -114,7 +113,7 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
         yield Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]), count, count)
     yield from output_relations(wrong)
     yield from stale
-    yield from map(wrong.of_model, models(wrong))
+    yield from models(wrong)
     if wrong.tells_of_values():
         yield from value_relations(wrong)
     yield from some_missing(wrong)

@@ -1,15 +1,20 @@
-"""Relations of whole outputs: the right output moved, repeated, or not written in a part."""
+"""Relations of whole outputs: the right output moved, repeated, not written in a part, or with its values changed in one way."""
 
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 
 import numpy as np
 
+from ..cases.variants import Check
 from ..faults.case_arrays import Bits, Numbers
+from ..judge.compare import value_kinds
+from ..tensors import Tensor
+from ..vocabulary import VALUE_KINDS
 from .relation import Relation
 from .relations_wrong import LEAST, UNWRITTEN_BYTES, Elements, Mask, Moves, WrongOutput
 
@@ -27,19 +32,17 @@ def output_relations(wrong: WrongOutput) -> Iterator[Relation]:
 
     Nothing is given if the wrong elements say too little to choose one.
     """
-    if not wrong.tells():
-        if wrong.information >= LEAST and not wrong.large:
-            yield from _end_copied(wrong)
-    else:
+    if wrong.tells():
         filled = list(_filled(wrong))
         yield from filled
-        if not wrong.large:
-            yield from _shifted(wrong)
-            yield from _rearranged(wrong)
-            yield from _repeated(wrong)
-            yield from _copied(wrong)
+        for kind, moved in (("shift", _shifted), ("permutation", _rearranged), ("repeat", _repeated)):
+            for text, moves in moved(wrong) if not wrong.large else ():
+                if wrong.is_moved(moves):
+                    yield wrong.relation(kind, text)
         if not filled:
             yield from _missing(wrong)
+    if wrong.information >= LEAST and not wrong.large:
+        yield from _end_copied(wrong)
 
 
 def _fills(wrong: WrongOutput) -> Iterator[tuple[str, str, int]]:
@@ -59,13 +62,11 @@ def _filled(wrong: WrongOutput) -> Iterator[Relation]:
 # --- shifted and rotated -------------------------------------------------------------------------------------------
 
 
-def _shifted(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives a rotation of the output, by elements or along one dimension."""
+def _shifted(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
+    """Gives rotations of the output, by elements or along one dimension, the shortest first."""
     flat, along = _displacements(wrong)
     for d, count in (*((-1, count) for count in flat), *along):
-        if wrong.is_moved(_rotation(wrong, d, count)):
-            yield wrong.relation("shift", f"the output is rotated by {_distance(wrong, d, count)}")
-            return
+        yield f"the output is rotated by {_distance(wrong, d, count)}", _rotation(wrong, d, count)
 
 
 def _distance(wrong: WrongOutput, d: int, count: int) -> str:
@@ -111,22 +112,18 @@ def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
 # --- the same elements in another order ----------------------------------------------------------------------------
 
 
-def _rearranged(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the relations of an output that is reversed, as a whole or in parts, or transposed."""
+def _rearranged(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
+    """Gives the output in reverse order, as a whole or in parts, and transposed."""
     if not _same_elements(wrong):
         return
-    shape, count = wrong.shape, len(wrong.actual)
-    candidates: list[tuple[str, Moves]] = [("the output is in reverse order", lambda e: e[::-1])]
+    shape = wrong.shape
+    yield "the output is in reverse order", lambda elements: elements[::-1]
     if len(shape) > 1:
         for d, number in enumerate(wrong.dimensions):
-            text = f"the output is in reverse order along dimension {number}"
-            candidates.append((text, partial(_flipped, shape, d)))
-        candidates += _transposed(wrong)
-    for group in itertools.takewhile(lambda group: group <= count, _GROUPS):
-        candidates.append((f"the elements of each group of {group} are in reverse order", partial(_reversed_in, group)))
-    for text, moves in candidates:
-        if wrong.is_moved(moves):
-            yield wrong.relation("permutation", text)
+            yield f"the output is in reverse order along dimension {number}", partial(_flipped, shape, d)
+        yield from _transposed(wrong)
+    for group in itertools.takewhile(lambda group: group <= len(wrong.actual), _GROUPS):
+        yield f"the elements of each group of {group} are in reverse order", partial(_reversed_in, group)
 
 
 def _flipped(shape: tuple[int, ...], d: int, elements: Elements) -> Elements:
@@ -173,25 +170,22 @@ def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
 # --- repeated ------------------------------------------------------------------------------------------------------
 
 
-def _repeated(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the relations of an output in which one right part replaces all parts of its kind."""
+def _repeated(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
+    """Gives the output with one right part in place of all parts of its kind."""
     shape, count = wrong.shape, len(wrong.actual)
     for first, last in itertools.combinations(range(len(shape) + 1), 2):
         for word, at in (("first", 0), ("last", -1)):
-            if wrong.is_moved(_collapsed(shape, first, last, at)):
-                yield wrong.relation("repeat", _repeated_text(wrong, first, last, word))
+            yield _repeated_text(wrong, first, last, word), _collapsed(shape, first, last, at)
     place = np.arange(count)
     for group in itertools.takewhile(lambda group: group < count, _GROUPS):
         start = place // group * group
-        for text, source in (
-            (f"each group of {group} elements is a copy of the first group", place % group),
-            (f"each group of {group} elements holds its first element only", start),
-            (f"each group of {group} elements holds its last element only", np.minimum(start + group, count) - 1),
-        ):
-            if wrong.is_moved(partial(_taken, source)):
-                yield wrong.relation("repeat", text)
-    if (wrong.actual == wrong.actual[0]).all() and (wrong.right == wrong.actual[0]).any():
-        yield wrong.relation("repeat", "every element is the same element of the right output")
+        end = np.minimum(start + group, count) - 1
+        yield f"each group of {group} elements is a copy of the first group", partial(_taken, place % group)
+        yield f"each group of {group} elements holds its first element only", partial(_taken, start)
+        yield f"each group of {group} elements holds its last element only", partial(_taken, end)
+    same = np.flatnonzero(wrong.right == wrong.actual[0])
+    if len(same):
+        yield "every element is the same element of the right output", partial(_taken, np.full(count, same[0]))
 
 
 def _collapsed(shape: tuple[int, ...], first: int, last: int, at: int) -> Moves:
@@ -214,38 +208,12 @@ def _repeated_text(wrong: WrongOutput, first: int, last: int, word: str) -> str:
     return f"every position along dimension {where} is the {word} one"
 
 
-def _copied(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the relations by which wrong elements are copies of those one element, row or block away."""
-    for length, name, before in _sources(wrong):
-        word, end = ("before", "last") if before else ("behind", "first")
-        if _at_end(wrong, length, before):
-            yield wrong.relation("repeat", f"the {end} {name} is a copy of the one {word} it")
-        elif wrong.tells_alone():
-            yield wrong.relation("repeat", f"the wrong elements are copies of those one {name} {word} them")
-
-
 def _end_copied(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relation by which the only wrong element is the last one, a copy of the one before it."""
-    if wrong.wrong.tolist() == [len(wrong.actual) - 1] and any(length == 1 for length, _, _ in _sources(wrong)):
+    last = len(wrong.actual) - 1
+    known = wrong.documented is None or bool(wrong.documented[last - 1])
+    if known and last and wrong.wrong.tolist() == [last] and wrong.actual[last] == wrong.right[last - 1]:
         yield wrong.relation("repeat", "the last element is a copy of the one before it")
-
-
-def _at_end(wrong: WrongOutput, length: int, last: bool) -> bool:
-    """Returns whether all wrong elements lie in the last block of this length, or in the first one."""
-    return bool(wrong.wrong[0] >= len(wrong.actual) - length if last else wrong.wrong[-1] < length)
-
-
-def _sources(wrong: WrongOutput) -> Iterator[tuple[int, str, bool]]:
-    """Gives the blocks of which the wrong elements are copies: length, name, and whether they come from before."""
-    for length, name in wrong.blocks():
-        for before in (True, False):
-            source = wrong.wrong - (length if before else -length)
-            if source.min() < 0 or source.max() >= len(wrong.actual):
-                continue
-            if wrong.documented is not None and not wrong.documented[source].all():
-                continue
-            if any(np.array_equal(elements[source], wrong.wrong_bits) for elements in (wrong.right, wrong.actual)):
-                yield length, name, before
 
 
 # --- missing -------------------------------------------------------------------------------------------------------
@@ -287,15 +255,7 @@ def where(wrong: WrongOutput, same: Mask) -> str:
     if same[: high + 1].all():
         return f"the elements up to number {high} are"
     box = None if wrong.large else _box(wrong, same)
-    if box:
-        return f"the elements at {box} are"
-    for group in (2, 3, 4, 8, 16, 32, 64):
-        rests = np.unique(wrong.wrong % group)
-        if len(rests) < group and same[np.isin(np.arange(count) % group, rests)].all():
-            return f"the elements whose number modulo {group} is {', '.join(map(str, rests.tolist()))} are"
-    if same[low : high + 1].all():
-        return f"the elements from number {low} to {high} are"
-    return "some elements are"
+    return f"the elements at {box} are" if box else "some elements are"
 
 
 def _box(wrong: WrongOutput, same: Mask) -> str | None:
@@ -315,3 +275,39 @@ def _box(wrong: WrongOutput, same: Mask) -> str | None:
     if not texts or prod(map(len, positions)) == len(same):
         return None
     return " and ".join(texts) if same.reshape(wrong.shape)[np.ix_(*positions)].all() else None
+
+
+# --- values ---
+
+
+def value_relations(wrong: WrongOutput) -> Iterator[Relation]:
+    """Gives what happened to the values: first the kind that the judge found, then bits that every wrong element has flipped, lost or set.
+
+    At least three different right values must show the bits, and all other elements must be as the change leaves them.
+    """
+    kinds = _kinds(wrong)
+    if kinds:
+        yield wrong.relation("values", f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}")
+    right, actual = wrong.right[wrong.wrong], wrong.wrong_bits
+    if not (wrong.read < 0).any() or len(np.unique(right)) < 3:
+        return
+    flipped = right ^ actual
+    digits = wrong.width // 4
+    lost, added = np.bitwise_or.reduce(flipped & right), np.bitwise_or.reduce(flipped & actual)
+    changes = (
+        (flipped[0], wrong.right ^ flipped[0], "flipped"),
+        (lost, wrong.right & ~lost, "lost"),
+        (added, wrong.right | added, "set"),
+    )
+    for bits, changed, word in changes:
+        if 0 < int(bits).bit_count() <= wrong.width // 2 and wrong.is_(changed):
+            yield wrong.relation("values", f"the bits {int(bits):#0{digits + 2}x} of the values are {word}")
+
+
+def _kinds(wrong: WrongOutput) -> tuple[str, ...]:
+    """Returns the kinds of changed floats, as the judge finds them; nothing for a large output."""
+    data_type = wrong.arrays.data_type
+    if wrong.large or data_type.kind != "float":
+        return ()
+    actual = Tensor(data_type, wrong.sizes, array(data_type.bits_code, wrong.actual.tobytes()))
+    return value_kinds([Check("", wrong.case.inputs, "", wrong.case.expected, actual)])

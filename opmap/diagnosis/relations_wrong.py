@@ -1,13 +1,13 @@
 """A wrong output beside the right one, and how much its wrong elements say.
 
-`relations_outputs`, `relations_values` and `relations_addresses` look for relations between the two.
+`relations` looks for what happened to the one, so that it became the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log2
@@ -21,7 +21,7 @@ from ..faults import Fault
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
 from ..judge.compare import UNWRITTEN, undefined
 from ..judge.record import TensorRecord
-from .relation import Model, Relation
+from .relation import Relation
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -157,17 +157,9 @@ class WrongOutput:
         """Returns whether a fault gives exactly this output."""
         return self.is_(fault.bits(self.arrays))
 
-    def is_of(self, model: Model) -> bool:
-        """Returns whether a model gives this output, or its wrong elements; these must say enough then."""
-        return self.is_given_by(model.fault) if model.whole else self.is_in_part(model) and self.tells_of_addresses(16)
-
-    def is_in_part(self, model: Model) -> bool:
-        """Returns whether a model gives the wrong elements. It may change others too."""
-        return np.array_equal(model.fault.bits(self.arrays)[self.wrong], self.wrong_bits)
-
-    def of_model(self, model: Model) -> Relation:
-        """Returns the relation of a model that gives this output."""
-        return replace(self.relation(model.kind, model.fault.text), model=model)
+    def of_model(self, kind: str, model: Fault) -> Relation:
+        """Returns the relation of a fault without a name that gives this output."""
+        return replace(self.relation(kind, model.text), model=model)
 
     # --- the input's elements ---
 
@@ -253,11 +245,3 @@ class WrongOutput:
     def shape(self) -> tuple[int, ...]:
         """The sizes of the output that are larger than 1."""
         return tuple(self.sizes[i] for i in self.dimensions)
-
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """Gives the blocks that an output is made of: their length and their name, the smallest first."""
-        yield 1, "element"
-        length = 1
-        for i in reversed(self.dimensions[1:]):
-            length *= self.sizes[i]
-            yield length, "row" if i == self.dimensions[-1] else f"block behind dimension {i - 1}"
