@@ -1,4 +1,4 @@
-"""Makes a condition exact by asking: new cases on both sides of each boundary, until nothing is left open.
+"""Makes a condition exact by asking: learns it, asks new cases near its border, and learns again, until nothing is left open.
 
 A condition divides the cases into regions: those that meet it; for each comparison, those that break this one alone;
 and all others. In each region every value of every feature is to be seen (a facet). A case that shows the most facets
@@ -16,26 +16,15 @@ from .evidence import Asked, Evidence
 from .new_cases import MOST_ELEMENTS, largest_tensor
 from .questions import Questions
 from .regions import Region
+from .thresholds import ENOUGH, FEWEST_FRESH, FEWEST_KNOWN, MOST_FRESH
 
 __all__ = ["Asked", "make_exact"]
 
 SMALLER = 30
 """The most questions for a failing case that is smaller than all of the run, if those are large."""
 
-FRESH, MOST_FRESH = 40, 100
-"""The share of the questions, in percent, that is kept for fresh cases; and the most of these that are asked of a condition."""
-
-FEWEST_FRESH = 20
-"""The fewest fresh cases that must agree with a condition."""
-
-ENOUGH = 200
-"""The number of questions that make a condition sure although some were left to ask."""
-
-FEWEST_KNOWN = 3
-"""The fewest failing cases of a run that make a condition sure. All questions start near them, and share what these share by chance."""
-
-MOST_INEXACT = 6
-"""The number of surprises in a row that end the asking while no condition of one part fits all answers."""
+FRESH = 40
+"""The share of the questions, in percent, that is kept for fresh cases."""
 
 
 def make_exact(
@@ -62,34 +51,35 @@ def make_exact(
     evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed, shows, hides=hides)
     _make_quick(evidence)
     given_up: set[Region] = set()
-    inexact = 0
-    while True:
-        condition, simple = _fitted(evidence)
-        inexact = 0 if simple else inexact + 1
-        found = inexact > MOST_INEXACT or (
-            not evidence.doubt_untested(condition) and _confirmed(Questions(condition, evidence, given_up))
-        )
-        if found:
-            complete = not evidence.spent or evidence.asked.runs >= ENOUGH
-            evidence.budget = budget
-            checked = inexact <= MOST_INEXACT and not evidence.spent and _agrees_with_fresh(evidence, condition)
-            if checked or inexact > MOST_INEXACT or evidence.spent:
-                checked &= complete and len(failing) >= FEWEST_KNOWN
-                results = (evidence.result(c, checked=checked and c == condition) for c in (condition, first) if c)
-                return min(results, key=lambda asked: asked.contradicting)
+    checked = False
+    while (condition := _fitted(evidence)) is not None:
+        questions = Questions(condition, evidence, given_up)
+        if any([evidence.doubt(region) for region in questions.rarely_broken()]) or not _confirmed(questions):
+            continue
+        complete = not evidence.spent or evidence.runs >= ENOUGH
+        evidence.budget = budget
+        checked = not evidence.spent and _agrees_with_fresh(evidence, condition)
+        if checked or evidence.spent:
+            checked &= complete and len(failing) >= FEWEST_KNOWN
+            break
+    condition = condition or approximate(evidence.failures, evidence.passes)
+    results = [
+        evidence.result(c, Questions(c, evidence, given_up).untested(), checked=checked and c == condition)
+        for c in (condition, first)
+        if c
+    ]
+    return min(results, key=lambda asked: asked.contradicting)
 
 
-def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
-    """Returns (condition, True) if a condition of one part fits all answers; else (one of two parts, or for most, False).
+def _fitted(evidence: Evidence) -> Condition | None:
+    """Returns the condition that fits all answers; None if there is none. Passing cases that prevent it are doubted first.
 
-    If a condition of one part does not fit, passing cases may prevent it. These are doubted first.
+    No further answer makes room for one again.
     """
-    while (condition := separate(evidence.failures, evidence.passes, parts=1)) is None:
-        near = approximate(evidence.failures, evidence.passes)
-        if not evidence.doubt(near):
-            condition = separate(evidence.failures, evidence.passes)
-            return condition or near, False
-    return condition, True
+    while (condition := separate(evidence.failures, evidence.passes)) is None:
+        if not evidence.doubt(approximate(evidence.failures, evidence.passes)):
+            return None
+    return condition
 
 
 def _confirmed(questions: Questions) -> bool:
@@ -128,7 +118,7 @@ def _make_quick(evidence: Evidence) -> None:
     new, smallest = evidence.new, min(evidence.seeds, key=largest_tensor)
     size = new.most_elements = largest_tensor(smallest)
     for _ in range(SMALLER * 20):
-        if size <= MOST_ELEMENTS or evidence.asked.runs >= min(SMALLER, evidence.budget):
+        if size <= MOST_ELEMENTS or evidence.runs >= min(SMALLER, evidence.budget):
             break
         near = new.near(smallest)
         if near is not None and largest_tensor(near) * 4 <= size * 3 and near.desc.output.element_count >= 4:

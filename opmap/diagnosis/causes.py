@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,7 @@ from ..faults import FAULTS, Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import Verdict
-from .conditions import FEWEST, Condition, separate
+from .conditions import Condition, separate
 from .failures import (
     Failure,
     case_size,
@@ -34,15 +34,13 @@ from .failures import (
     relations_of_models,
 )
 from .judged_run import JudgedRun
-from .relation import NEARLY_ALL, OF_FORM, STALE, Label, Relation, without_numbers
+from .relation import OF_FORM, STALE, Label, Relation, without_numbers
 from .relations import session_faults
 from .relations_wrong import WrongOutput
+from .thresholds import FEWEST, FEWEST_CALLS, FEWEST_ELEMENTS, NEARLY_ALL
 
 MOST_COMPARED = 8
 """The most causes with which another one is compared, to see whether they are one."""
-
-FEWEST_CALLS = 10
-"""The fewest calls from which a fault model of a session is read."""
 
 MOST_MODELS = 40
 """The models, those that the most failures propose, that all failures are compared with."""
@@ -50,8 +48,8 @@ MOST_MODELS = 40
 MOST_IN_TITLE = 160
 """The most characters of an error's message in a title."""
 
-FEWEST_ELEMENTS, MOST_HELD_AGAINST = 20, 60
-"""The fewest wrong elements that propose a fault for sure; and the most cases that passed against which it is held if there are fewer."""
+MOST_HELD_AGAINST = 60
+"""The most cases that passed against which a fault is held that few wrong elements propose."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -144,6 +142,10 @@ class Cause:
         label = self._label_in(failure)
         return whole_relation(label, [failure]) if label else failure.relations[0]
 
+    def shows_label(self, failure: Failure) -> bool:
+        """Returns whether a searched failure has the label of this cause, also if its relation explains too little."""
+        return self._label_in(failure) is not None
+
     def _label_in(self, failure: Failure) -> Label | None:
         """Returns the failure's label that is one of the cause but for numbers: they depend on the sizes."""
         return next((label for label in failure.labels if without_numbers(label) in self._labels), None)
@@ -168,9 +170,17 @@ def causes(run: JudgedRun) -> list[Cause]:
     """
     batched = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     only_batched = [replace(cause, condition=None) for cause in _causes(run, batched)]
-    alone = (_with_condition(run, cause) for cause in _fewer(run, _causes_alone(run)))
+    alone = (_with_condition(run, cause) for cause in _fewer(run, [*_apart(run, _causes_alone(run))]))
     groups = [*alone, *only_batched]
     return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+
+
+def _apart(run: JudgedRun, groups: Sequence[Cause]) -> Iterator[Cause]:
+    """Gives the causes; one with neither a relation nor a condition for each operator: it may be several bugs."""
+    for cause in groups:
+        names = cause.operators if cause.relation.vague and cause.condition is None else cause.operators[:1]
+        parts = [[f for f in cause.failures if f"DML_OPERATOR_{f.case.desc.operator}" == name] for name in names]
+        yield from (cause_of(run, cause.label, part) for part in parts) if parts[1:] else (cause,)
 
 
 def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:
@@ -201,7 +211,7 @@ def _is_one(run: JudgedRun, first: Cause, second: Cause) -> bool:
         return True
     if not first.mismatch and first.label != second.label and not {*first.operators} & {*second.operators}:
         return False  # a list of operators, each with a message of its own
-    together = separate([*features[0], *features[1]], run.features(run.passed), parts=1)
+    together = separate([*features[0], *features[1]], run.features(run.passed))
     return together is not None and together.cost <= sum(costs)
 
 

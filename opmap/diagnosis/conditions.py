@@ -1,4 +1,4 @@
-"""Conditions on features, and the search for the smallest condition that separates failing cases from passing ones."""
+"""Conditions on features, and the search for the smallest one that separates failing cases from passing ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from ..cases.comparisons import Comparison, Conjunction, at_least, at_most
 from ..cases.feature_table import FeatureTable
 from ..cases.features import CATEGORIES, Features, is_number
 from ..tensors import DIRECTML_TYPES
+from .thresholds import FEWEST
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
 
-MOST_COMPARISONS, MOST_IN_EACH = 5, 3
-"""The most comparisons in a single conjunction, and in each of two. More would follow chance in place of a cause."""
+MOST_COMPARISONS = 5
+"""The most comparisons of a condition. More would follow chance in place of a cause."""
 
 BETTER = 0.03
 """By how much a comparison must lower the share of the cases for which a condition is wrong."""
 
 FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
-
-FEWEST = 10
-"""The smallest number of failing cases for a condition, and for each part of a condition of several parts."""
 
 _WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 """The moduli of `%==`. With the first ones, a condition can name any remainder. With each of the second ones, it can name the multiples."""
@@ -39,64 +37,57 @@ _NO_MULTIPLE = (3, 4, 8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True)
 class Condition:
-    """One conjunction of comparisons, or several of which one must hold. A conjunction without comparisons always holds."""
+    """Comparisons that all hold. Without comparisons it always holds."""
 
-    any: tuple[Conjunction, ...]
+    all: Conjunction
 
     def holds(self, features: Features) -> bool:
         """Returns whether a case with these features meets the condition."""
-        return any(all(c.holds(features) for c in conjunction) for conjunction in self.any)
+        return all(comparison.holds(features) for comparison in self.all)
 
     @property
     def cost(self) -> float:
         """How far the condition is from simple."""
-        return sum(c.cost for conjunction in self.any for c in conjunction) + 5 * (len(self.any) - 1)
+        return sum(comparison.cost for comparison in self.all)
 
     def is_by_chance(self, failing: Sequence[Features], passing: Sequence[Features]) -> bool:
-        """Returns whether a part of the condition rests on fewer than FEWEST failing cases, or whether it is too long.
+        """Returns whether the condition rests on fewer than FEWEST failing cases, or whether it is too long.
 
         It is if it saves fewer bits than it takes to say it, when the failing cases are listed. One of so many conditions
         would then fit cases that fail at random.
         """
-        if any(self.any) and min(self._failing_alone(failing)) < FEWEST:
-            return True
         met, wrong = sum(map(self.holds, failing)), sum(map(self.holds, passing))
         fails, passes = len(failing), len(passing)
         listed = comb(met + wrong, met) * comb(fails - met + passes - wrong, fails - met)
-        return any(self.any) and log2(comb(fails + passes, fails)) - log2(listed) < self.cost
-
-    def _failing_alone(self, failing: Sequence[Features]) -> list[int]:
-        """Returns for each conjunction the number of the failing cases that meet it, and no other one."""
-        met = [[n for n, part in enumerate(self.any) if all(c.holds(f) for c in part)] for f in failing]
-        return [met.count([n]) for n in range(len(self.any))]
+        saved = log2(comb(fails + passes, fails)) - log2(listed)
+        return bool(self.all) and (met < FEWEST or saved < self.cost)
 
     def __str__(self) -> str:
-        """`DimensionCount >= 5, Axis >= 1, an index < 0`; two conjunctions are joined by `or`."""
-        return ";  or ".join(", ".join(map(str, conjunction)) or "every case" for conjunction in self.any)
+        """`DimensionCount >= 5, Axis >= 1, an index < 0`."""
+        return ", ".join(map(str, self.all)) or "every case"
 
     def to_json(self) -> dict[str, object]:
-        """Returns the condition as `--json` prints it."""
-        plain = [chosen for conjunction in self.any for chosen in product(*(c.plain for c in conjunction))]
-        return {"text": str(self), "any": [[c.to_json() for c in conjunction] for conjunction in plain]}
+        """Returns the condition as `--json` prints it: conjunctions of which one must hold."""
+        return {
+            "text": str(self),
+            "any": [[c.to_json() for c in chosen] for chosen in product(*(c.plain for c in self.all))],
+        }
 
 
-def separate(failing: Sequence[Features], passing: Sequence[Features], parts: int = 2) -> Condition | None:
+def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition | None:
     """Returns the smallest condition that holds for all failing cases and for no passing one; None if there is none.
 
-    It is one conjunction of up to MOST_COMPARISONS comparisons. If one is not enough, it is two of up to MOST_IN_EACH,
-    unless `parts` is 1. The cheapest comes first (`Comparison.cost`). Equal arguments give equal results.
+    It has up to MOST_COMPARISONS comparisons. The cheapest comes first (`Comparison.cost`). Equal arguments give equal results.
     """
     step = max(len(passing) // FIRST_PASSING, 1)
     chosen = dict.fromkeys(range(0, len(passing), step))
     failures, passes = FeatureTable(failing), FeatureTable(passing)
-    while True:
-        condition = _solved(failures, passes.rows(list(chosen)), parts)
-        if condition is None:
-            return None
-        wrong = [int(i) for i in np.flatnonzero(passes.meets(condition.any))]
+    while (found := _conjunction(failures, passes.rows(list(chosen)))) is not None:
+        wrong = [int(i) for i in np.flatnonzero(passes.meets([found]))]
         if not wrong:
-            return condition
+            return Condition(found)
         chosen |= dict.fromkeys(wrong[:: max(len(wrong) // 100, 1)])
+    return None
 
 
 def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition:
@@ -120,8 +111,8 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
         if best is None or errors(best) >= missed.mean() + wrong.mean() - BETTER:
             break
         chosen, missed, wrong = (*chosen, best), missed | ~held[best][0], wrong & held[best][1]
-    about = Condition((_sorted(chosen),))
-    met, unmet = failures.meets(about.any), ~passes.meets(about.any)
+    about = Condition(_sorted(chosen))
+    met, unmet = failures.meets([chosen]), ~passes.meets([chosen])
     return separate(_chosen(failing, met), _chosen(passing, unmet)) or about  # the smallest that says the same
 
 
@@ -197,22 +188,6 @@ def _of_numbers(name: str, values: tuple[int, ...]) -> Conjunction:
 # --- the search -------------------------------------------------------------------------------------------------
 
 
-def _solved(failures: FeatureTable, passes: FeatureTable, parts: int) -> Condition | None:
-    conjunction = _conjunction(failures, passes, inf, MOST_COMPARISONS)
-    if conjunction is not None:
-        return Condition((conjunction,))
-    best, cost = None, inf
-    for part in _parts(failures)[1:] if parts > 1 else ():
-        rest = sorted(set(range(len(failures))) - set(part))
-        first = _conjunction(failures.rows(part), passes, cost, MOST_IN_EACH)
-        second = _conjunction(failures.rows(rest), passes, cost, MOST_IN_EACH) if first is not None else None
-        if first is not None and second is not None:
-            condition = Condition(tuple(sorted((first, second), key=lambda c: [x.order for x in c])))
-            if condition.cost < cost - 1e-9:
-                best, cost = condition, condition.cost
-    return best
-
-
 def _parts(failures: FeatureTable) -> list[list[int]]:
     """Returns all failing cases, then the parts that a comparison with one of their values chooses."""
     everything = range(len(failures))
@@ -227,11 +202,8 @@ def _parts(failures: FeatureTable) -> list[list[int]]:
     return [list(part) for part in parts if part]
 
 
-def _conjunction(failures: FeatureTable, passes: FeatureTable, bound: float, most: int) -> Conjunction | None:
-    """Returns the cheapest conjunction that holds for all failing cases and for no passing one.
-
-    It has at most `most` comparisons. Returns None if there is none that costs less than `bound`.
-    """
+def _conjunction(failures: FeatureTable, passes: FeatureTable) -> Conjunction | None:
+    """Returns the cheapest conjunction that holds for all failing cases and for no passing one; None if there is none."""
     options = sorted(_true_for(failures, passes), key=lambda c: (c.cost, c.order))
     if not len(passes):
         return ()
@@ -247,21 +219,20 @@ def _conjunction(failures: FeatureTable, passes: FeatureTable, bound: float, mos
     for c, mask in masks:  # a comparison that excludes nothing more than a cheaper one is of no use
         if mask and not any(mask | other == other for _, other in kept):
             kept.append((c, mask))
-    return _cheapest(kept, (1 << len(passes)) - 1, bound, most)
+    return _cheapest(kept, (1 << len(passes)) - 1)
 
 
-def _cheapest(
-    options: Sequence[tuple[Comparison, int]], everything: int, bound: float, most: int
-) -> Conjunction | None:
-    """Returns the cheapest options whose masks together are `everything`; None if they cost `bound` or more."""
+def _cheapest(options: Sequence[tuple[Comparison, int]], everything: int) -> Conjunction | None:
+    """Returns the cheapest options whose masks together are `everything`; None if there are none."""
     best: Conjunction | None = None
+    bound = inf
 
     def search(left: int, chosen: Conjunction, cost: float) -> None:
         nonlocal best, bound
         if not left:
             best, bound = chosen, cost
             return
-        if len(chosen) == most:
+        if len(chosen) == MOST_COMPARISONS:
             return
         rarest = left & -left
         for comparison, mask in options:

@@ -17,7 +17,7 @@ from ..judge.record import Record
 from ..reducer import Budget
 from ..tensors import special_values
 from ..vocabulary import DANGEROUS, Verdict
-from .asking import FEWEST_KNOWN, Asked, make_exact
+from .asking import Asked, make_exact
 from .causes import (
     Cause,
     best_label,
@@ -36,6 +36,7 @@ from .new_cases import NewCases
 from .sides import OpenWith, whose_fault
 from .smaller_failure import SmallerFailure
 from .stability import Fresh, Run, Stability, in_common, stability
+from .thresholds import FEWEST_KNOWN
 
 SHRINKING = Budget(trials=200, seconds=20.0)
 
@@ -389,8 +390,23 @@ def make_condition_exact(
 ) -> Diagnosis:
     """Returns the diagnosis with a condition for which new cases were asked, and with a smaller case.
 
-    The relation is the one that most of the failures have in common, with those of the new cases.
+    The relation is the one that most of the failures have in common, with those of the new cases. If it becomes another one, which
+    other cases can show, all is asked again under the new one. If that becomes another one too, nothing is told as sure.
     """
+    first, same = _with_answers(diagnosis, run, judge, rivals, budget)
+    if same:
+        return first
+    second, same = _with_answers(first, run, judge, rivals, budget)
+    if same or second.asked is None:
+        return second
+    unknown = replace(second.cause, relation=second.cause.relation.unknown())
+    return replace(second, cause=unknown, asked=replace(second.asked, checked=False))
+
+
+def _with_answers(
+    diagnosis: Diagnosis, run: JudgedRun, judge: Run, rivals: Sequence[Diagnosis], budget: int
+) -> tuple[Diagnosis, bool]:
+    """Returns the diagnosis with what was asked, and whether the answers say the same under the relation that they show."""
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
     failing = [failure.case for failure in cause.failures]
@@ -407,8 +423,10 @@ def make_condition_exact(
         cause.relation.vague and any(rival.asked and not rival.exact for rival in ask.rivals)
     ):
         asked = replace(asked, checked=False)  # nobody knows which failures are the rival's
-    exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
-    return exact if cause.mismatch else _with_errors(exact, cause.failures)
+    cases, new = [*passing, *(case for case, _ in asked.answers)], Asking(learned, rivals, judge)
+    same = new.fault is ask.fault or all(ask.shows(case) == new.shows(case) for case in cases)
+    exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge) if same else None)
+    return exact if cause.mismatch else _with_errors(exact, cause.failures), same
 
 
 def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:

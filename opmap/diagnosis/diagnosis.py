@@ -1,4 +1,4 @@
-"""What is known about one cause; and the merging of all causes that have neither a relation nor a condition."""
+"""What is known about one cause; and the merging of causes that have neither a relation nor a condition."""
 
 from __future__ import annotations
 
@@ -6,21 +6,67 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
-from .asking import FEWEST_KNOWN, Asked
-from .causes import FEWEST_ELEMENTS, Cause, joined
-from .closest import Closest
-from .conditions import FEWEST
+from ..cases.features import features
+from .asking import Asked
+from .causes import Cause, joined
+from .conditions import Condition, approximate
 from .failures import Failure
 from .judged_run import JudgedRun
 from .relation import OF_FORM
 from .sides import Sides
 from .stability import Stability
+from .thresholds import FEWEST, FEWEST_ELEMENTS, FEWEST_KNOWN
 
 NOT_ALWAYS = ("sometimes", "periodic", "after")
 """The ways of not always failing."""
 
 NOT_CHECKED = Stability(None, "not known: only the largest causes are run again")
 """The stability of the causes that are not run again."""
+
+
+@dataclass(frozen=True)
+class Closest:
+    """A condition that is right for most cases of a run, where none is right for all.
+
+    `failing` holds how many failing cases of the cause meet it, and how many there are; `passing` the same of the cases
+    that passed. If an answer contradicts each condition, the answers are counted too.
+    """
+
+    condition: Condition
+    failing: tuple[int, int]
+    passing: tuple[int, int]
+
+    @classmethod
+    def of(cls, cause: Cause, run: JudgedRun, asked: Asked | None = None) -> Closest | None:
+        """Returns the condition of a cause, if it has one; else one that is sought in the cases of the run.
+
+        Returns None if no case passed, or if no condition is better than none. Whether the condition that was `asked` about fits
+        by chance is known from its answers too.
+        """
+        if not run.passed:
+            return None
+        failed = [failure.case for failure in cause.failures]
+        passed = run.telling(failed, cause.relation.rule)
+        condition = cause.condition
+        if asked and asked.contradicting:
+            failed += [case for case, fails in asked.answers if fails]
+            passed += [case for case, fails in asked.answers if not fails]
+            condition = None
+        failing, passing = run.features(failed), run.features(passed)
+        condition = condition or approximate(failing, passing)
+        by_chance = (
+            asked.by_chance if asked and asked.condition == condition else condition.is_by_chance(failing, passing)
+        )
+        if not condition.all or by_chance:
+            return None
+        (met, all_failing), (wrong, all_passing) = (
+            (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
+        )
+        return cls(condition, (met, all_failing), (wrong, all_passing))
+
+    def wrong_for(self, answers: Sequence[tuple[Case, bool]]) -> int:
+        """Returns the number of the answers, each whether a case fails, for which the condition is wrong."""
+        return sum(self.condition.holds(features(case)) != fails for case, fails in answers)
 
 
 @dataclass(frozen=True)
@@ -69,18 +115,30 @@ class Diagnosis:
 
         A condition can fit all answers by chance. If it is the only one, the result has another condition, which is wrong for some answers.
         """
+        told = self._without_wrong_remark()
         moves = self.stability is not None and self.stability.kind in (*NOT_ALWAYS, "batched")
         if moves or self.fits:
-            return self
+            return told
         closest, asked = Closest.of(self.cause, run, self.asked), self.asked
         if closest is None and asked is not None and asked.by_chance and not asked.contradicting:
             closest = Closest.of(self.cause, run, replace(asked, contradicting=1))
             asked = asked if closest is None else replace(asked, contradicting=closest.wrong_for(asked.answers))
-        return replace(self, closest=closest, asked=asked)
+        if closest is not None and not closest.condition.holds(features(self.smallest.case)):
+            closest = None
+        return replace(told, closest=closest, asked=asked)
+
+    def _without_wrong_remark(self) -> Diagnosis:
+        """Returns the diagnosis without the closest relation, if the smallest case does not show it."""
+        cause, smallest = self.cause, self.smallest
+        relation = cause.relation
+        shows = not smallest.relations or cause.shows_label(smallest) or smallest.relations[0].remark == relation.remark
+        if relation.remark is None or shows:
+            return self
+        return replace(self, cause=replace(cause, relation=replace(relation, remark=None)))
 
 
 def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
+    """Returns the causes, the largest first. Those with neither a relation nor a condition are one for the same operators.
 
     Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST failures, of
     the run and of questions with one condition, is none: a few outputs fit more than one; but one of OF_FORM stays. So is one
@@ -96,7 +154,7 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = diagnosis.fits and not (vague and cause.relation.vague)
         asked = diagnosis.asked
-        shown = len(cause.failures) + (asked.failing if asked and asked.of_one_part else 0)
+        shown = len(cause.failures) + (asked.failing if asked and asked.fits else 0)
         few = shown < FEWEST and diagnosis is not largest and cause.relation.kind not in OF_FORM
         return (
             checked and cause.mismatch and not known and (few or cause.relation.vague or cause.is_refuted_by(unrelated))
@@ -106,15 +164,22 @@ def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     kept: list[Diagnosis] = []
     for diagnosis in ordered:
         (vague if is_vague(diagnosis) else kept).append(diagnosis)
-    if vague:
-        one = _as_one(run, vague)
+    for one in _by_operators(run, vague):
         kept.append(replace(one, cause=replace(one.cause, relation=one.cause.relation.unknown())))
     return sorted(kept, key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
-def _as_one(run: JudgedRun, some: Sequence[Diagnosis]) -> Diagnosis:
-    """Returns one diagnosis, with the stability of the first, of the failures of several ones."""
-    return replace(some[0], cause=joined(run, [diagnosis.cause for diagnosis in some])) if some[1:] else some[0]
+def _by_operators(run: JudgedRun, some: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Returns one diagnosis, with the stability of the first, for those that have an operator in common."""
+    kept: list[list[Diagnosis]] = []
+    for diagnosis in some:
+        operators = {*diagnosis.cause.operators}
+        home = next((alike for alike in kept if operators & {*alike[0].cause.operators}), None)
+        home.append(diagnosis) if home else kept.append([diagnosis])
+    return [
+        replace(first, cause=joined(run, [diagnosis.cause for diagnosis in (first, *more)])) if more else first
+        for first, *more in kept
+    ]
 
 
 def unknown_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -122,13 +187,9 @@ def unknown_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis
 
     An unknown cause has no condition; and no relation, or so few failures that no condition can become exact.
     """
-    kept: list[list[Diagnosis]] = []
-    for diagnosis in sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures)):
-        alike = (some for some in kept if is_unknown(diagnosis) and is_unknown(some[0]))
-        operators = {*diagnosis.cause.operators}
-        home = next((some for some in alike if operators & {*some[0].cause.operators}), None)
-        home.append(diagnosis) if home else kept.append([diagnosis])
-    return [_as_one(run, some) for some in kept]
+    ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
+    unknown = _by_operators(run, list(filter(is_unknown, ordered)))
+    return [*(diagnosis for diagnosis in ordered if not is_unknown(diagnosis)), *unknown]
 
 
 def is_unknown(diagnosis: Diagnosis) -> bool:

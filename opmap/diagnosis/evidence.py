@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..cases.case import Case
-from ..cases.comparisons import Comparison
 from ..cases.features import Features, features
 from ..cases.random_cases import MAX_SEED, drawn_case
 from ..cases.values import rounds
@@ -14,13 +13,11 @@ from ..operators import OPERATORS
 from ..operators.random_source import pick
 from .conditions import Condition
 from .new_cases import NewCases, Sign
-from .regions import Region, broken_alone
+from .regions import Region
+from .thresholds import FEW_DOUBTED, FEWER_TWINS, TWINS
 
 MOST_FAILING, MOST_PASSING = 400, 1500
 """The most cases of a run from which a condition is sought."""
-
-TWINS, FEW_DOUBTED, FEWER_TWINS = 8, 5, 3
-"""How often a passing case is asked again with other values; and how often if there are more than FEW_DOUBTED of them."""
 
 MOST_DOUBTED = 40
 """The most passing cases that are asked again at a time."""
@@ -28,14 +25,14 @@ MOST_DOUBTED = 40
 FRESH_TRIES, LARGE = 20, 1 << 16
 """How often a fresh case is tried to be made; and the most elements of a tensor of a large one."""
 
-KEPT = 2
-"""The number of cases that break one comparison alone, and pass, before the comparison counts as tested."""
-
 _OF_VALUES = ("duplicates", "largest_index")
 """The features that a case with other values need not share."""
 
 _WEAK_PATTERNS = ("one", "identity", "bounds")
 """Index patterns that many faults do not change."""
+
+Answer = tuple[Case, bool]
+"""A case that was asked, and whether it fails."""
 
 
 @dataclass
@@ -47,32 +44,36 @@ class Asked:
     alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing cases.
     `checked`: it began with enough failing cases, enough questions were asked, and fresh cases,
     of which none had been used to find it, agree with it.
-    `untested` are the comparisons of it that too few cases break alone: nobody knows whether they matter. `runs` counts all
-    questions, `failing` and `passing` the answers. `answers` holds each case that was asked, and whether it fails.
+    `untested` says in words what of it nobody knows. `runs` counts all questions, also those without an answer.
     """
 
     condition: Condition | None
     runs: int = 0
-    failing: int = 0
-    passing: int = 0
+    answers: list[Answer] = field(default_factory=list)
     contradicting: int = 0
     by_chance: bool = False
     checked: bool = True
-    untested: tuple[Comparison, ...] = ()
-    answers: list[tuple[Case, bool]] = field(default_factory=list)
+    untested: tuple[str, ...] = ()
+
+    @property
+    def failing(self) -> int:
+        """The number of the answers that fail."""
+        return sum(fails for _, fails in self.answers)
+
+    @property
+    def passing(self) -> int:
+        """The number of the answers that pass."""
+        return len(self.answers) - self.failing
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a condition that no answer contradicts."""
+        return self.condition is not None and not self.contradicting
 
     @property
     def exact(self) -> bool:
-        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking.
-
-        One of several parts never is: each part has fewer cases, and one that is too narrow hides behind the other.
-        """
-        return self.of_one_part and not (self.untested or self.by_chance or not self.checked)
-
-    @property
-    def of_one_part(self) -> bool:
-        """Whether the condition is one conjunction of comparisons, and no answer contradicts it."""
-        return self.condition is not None and len(self.condition.any) == 1 and not self.contradicting
+        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking."""
+        return self.fits and self.checked and not (self.untested or self.by_chance)
 
 
 class Evidence:
@@ -80,7 +81,7 @@ class Evidence:
 
     `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. `hides`
     says whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this
-    is known.
+    is known. `silent` holds the features of the cases of which the answer says nothing.
     """
 
     def __init__(
@@ -106,57 +107,47 @@ class Evidence:
         }
         self.witnesses = {id: pair for id, pair in unlike.items() if self.is_witness(*pair)} or unlike
         self.seeds, self.passing_seeds = list(failing), list(passing)
+        self.silent: list[Features] = []
         self.ids = {case.id for case in (*failing, *passing)}
         self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed)
-        self.asked = Asked(None)
+        self.runs = 0
+        self.answers: list[Answer] = []
         self._doubted: set[str] = set()
 
     @property
     def spent(self) -> bool:
         """Whether no question is left."""
-        return self.asked.runs >= self.budget
+        return self.runs >= self.budget
 
     @property
     def passes(self) -> list[Features]:
         """The features of the witnesses."""
         return [case_features for _, case_features in self.witnesses.values()]
 
-    def result(self, condition: Condition, *, checked: bool) -> Asked:
+    def result(self, condition: Condition, untested: Sequence[str], *, checked: bool) -> Asked:
         """Returns what was asked, with the condition, what contradicts it, and what of it was not tested.
 
         `checked` is whether fresh cases agree with it.
         """
-        failing = [features(case) for case, fails in self.asked.answers if fails]
-        passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
-        return replace(
-            self.asked,
-            condition=condition,
-            checked=checked,
-            contradicting=sum(not condition.holds(given) for given in failing) + sum(map(condition.holds, passing)),
-            by_chance=condition.is_by_chance(self.failures, self.passes),
-            untested=tuple(comparison for comparison, _ in self._untested(condition)),
-        )
-
-    def _untested(self, condition: Condition) -> list[tuple[Comparison, Region]]:
-        """Returns the comparisons that too few witnesses break alone, each with the region of the cases that do."""
-        passes = self.passes
-        kept = min(KEPT, len(passes))
-        return [(c, region) for c, region in broken_alone(condition) if sum(map(region.holds, passes)) < kept]
+        failing = [features(case) for case, fails in self.answers if fails]
+        passing = [self.witnesses[case.id][1] for case, _ in self.answers if case.id in self.witnesses]
+        contradicting = sum(not condition.holds(given) for given in failing) + sum(map(condition.holds, passing))
+        by_chance = condition.is_by_chance(self.failures, self.passes)
+        return Asked(condition, self.runs, self.answers, contradicting, by_chance, checked, tuple(untested))
 
     def ask(self, case: Case, case_features: Features) -> bool | None:
         """Asks a question, and keeps the answer."""
-        self.asked.runs += 1
+        self.runs += 1
         self.ids.add(case.id)
         answer = self.question(case)
         if answer is None:
+            self.silent.append(case_features)
             return None
-        self.asked.answers.append((case, answer))
+        self.answers.append((case, answer))
         if answer:
-            self.asked.failing += 1
             self.failures.append(case_features)
             self.seeds.append(case)
         else:
-            self.asked.passing += 1
             self.passing_seeds.append(case)
             if self.is_witness(case, case_features):
                 self.witnesses[case.id] = case, case_features
@@ -168,7 +159,7 @@ class Evidence:
         Of the last, most are small; some have the sizes that a condition names.
         """
         new, usual = self.new, self.new.most_elements
-        marks = {c.value for part in condition.any for c in part if type(c.value) is int and c.value > 1}
+        marks = {c.value for c in condition.all if type(c.value) is int and c.value > 1}
         new.aims = tuple(sorted({size for n in marks for size in (n - 1, n, n + 1, 2 * n)}))
         operators = tuple(OPERATORS)
         for number in range(count):
@@ -189,10 +180,6 @@ class Evidence:
                     break
         new.most_elements = usual
 
-    def doubt_untested(self, condition: Condition) -> bool:
-        """Doubts the few witnesses on which a comparison of a condition rests. Returns whether one was removed."""
-        return any([self.doubt(region) for _, region in self._untested(condition)])
-
     def doubt(self, condition: Condition | Region) -> bool:
         """Runs each witness against a condition again with other values. Returns whether one of them then fails.
 
@@ -202,9 +189,8 @@ class Evidence:
         silent = [id for id, pair in self.witnesses.items() if condition.holds(pair[1]) and not self.shows(pair[0])]
         for id in silent:
             del self.witnesses[id]
-        against = [pair for id, pair in self.witnesses.items() if id not in self._doubted and condition.holds(pair[1])][
-            :MOST_DOUBTED
-        ]
+        against = [pair for id, pair in self.witnesses.items() if id not in self._doubted and condition.holds(pair[1])]
+        against = against[:MOST_DOUBTED]
         twins = TWINS if len(against) <= FEW_DOUBTED else FEWER_TWINS
         return any([self._fails_with_other_values(*pair, twins, condition) for pair in against]) or bool(silent)
 

@@ -71,10 +71,12 @@ _DIFFERENTLY = "no relation found: several outputs are wrong in different ways"
 def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
     """Returns the documented and the actual outputs of the calls before the n-th case, in the same process.
 
-    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
+    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE. A call with equal inputs
+    is left out: its output may be equal without having been kept.
     """
     outputs_before: list[Earlier] = []
     case = run.judged[n][0]
+    inputs = _inputs(case)
     call, case_output = run.calls.get(case.id), case.desc.output
     for before in run.before(case, MOST_BACK_ALIKE):
         call_before = run.calls.get(before.id)
@@ -82,13 +84,18 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
             break
         record, output, back = run.record(before), before.desc.output, call - call_before
         alike = (output.data_type, output.sizes) == (case_output.data_type, case_output.sizes)
-        if back > MOST_BACK and not alike:
+        if (back > MOST_BACK and not alike) or _inputs(before) == inputs:
             continue
         outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
         if record.failed and (actual := own_output(before, record)):
             outputs.append(actual)
         outputs_before += [Earlier(before.id, back, bits, output.sizes, output.data_type) for bits in outputs]
     return outputs_before
+
+
+def _inputs(case: Case) -> list[object]:
+    """Returns the inputs of a case, so that equal ones are equal."""
+    return [(name, tensor.data_type, tensor.sizes, tensor.to_bytes()) for name, tensor in case.tensors.items()]
 
 
 def output_of(case: Case, record: Record) -> Sequence[int] | str | None:

@@ -56,7 +56,7 @@ class JudgedRun:
     def condition(self, failed: Sequence[Case], passed: Sequence[Case] | None = None) -> Condition | None:
         """Returns the condition that is true for the failed cases and false for those that passed; None if it may be so by chance."""
         failing, passing = self.features(failed), self.features(self.passed if passed is None else passed)
-        condition = separate(failing, passing, parts=1)
+        condition = separate(failing, passing)
         return None if condition is None or condition.is_by_chance(failing, passing) else condition
 
     def telling(self, failed: Sequence[Case], fault: Fault | None) -> list[Case]:
@@ -71,9 +71,7 @@ class JudgedRun:
         for _ in range(MOST_ROUNDS if passed else 0):
             condition = approximate(self.features(failed), self.features(passed))
             met = [
-                c
-                for c, of in zip(passed, self.features(passed), strict=True)
-                if any(condition.any) and condition.holds(of)
+                c for c, of in zip(passed, self.features(passed), strict=True) if condition.all and condition.holds(of)
             ]
             arrays = {case.id: CaseArrays(case) for case in met[:MOST_AGAINST]}
             blind = {id for id, case in arrays.items() if np.array_equal(fault.bits(case), case.right)}

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from math import gcd
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
-from ..cases.features import Features, features, is_enumeration
+from ..cases.features import SMALL_NUMBERS, Features, features, is_enumeration, is_number
 from ..cases.random_cases import data_types, drawn_case
 from ..operators import OPERATORS
 from ..operators.random_source import pick
 from ..tensors import DIRECTML_TYPES, DataType
 from .conditions import Condition
-from .evidence import KEPT, Evidence
+from .evidence import Evidence
 from .regions import Facet, Region, broken_alone, facets, regions_of
+from .thresholds import KEPT, MOST_OF_WORD
 
 TRIES = 180
 """The number of new cases without a new facet after which a region counts as seen."""
@@ -27,11 +29,9 @@ MOST_TRIES = 5000
 GAP_TRIES = 400
 """The most new cases that are made for a gap between two values."""
 
-WORD_TRIES = 60
-"""The most new cases that are made for one question about another operator or data type."""
-
-MOST_OF_WORD = 6
-"""The number of cases of one other operator or data type, those of the run too, from which on no more are asked."""
+WORD_TRIES, DRAWN = 120, 40
+"""The most new cases that are made for one question about another operator or data type; and the number of random cases that
+show which values the features of an operator can have."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
@@ -44,6 +44,9 @@ _WORDS = ("operator", "data_type", "index_type", "index_path")
 
 Question = tuple[Case, Features]
 
+Gap = tuple[Comparison, int, int, Region]
+"""A comparison, the last passing and the first failing value in ascending order, and the region of the cases between them."""
+
 
 @dataclass
 class _Seen:
@@ -55,51 +58,22 @@ class _Seen:
     nearest: tuple[float, Case] | None = None
 
 
-@dataclass
-class _Excluding:
-    """A comparison of operators or data types, the region of the cases that break it alone, and the cases that are known there.
-
-    `known` counts the cases of each operator or data type (word). `forms` are their layouts and values of enumerations: an execution
-    provider may have other code for each of them.
-    """
-
-    comparison: Comparison
-    region: Region
-    known: Counter[object] = field(default_factory=Counter)
-    forms: set[tuple[object, Facet]] = field(default_factory=set)
-
-    def count(self, case_features: Features) -> None:
-        """Counts a case if it is in the region."""
-        if self.region.holds(case_features):
-            word = case_features.get(self.comparison.feature)
-            self.known[word] += 1
-            self.forms.update((word, form) for form in _forms(case_features))
-
-    def lacks(self, case_features: Features) -> bool:
-        """Returns whether few cases with the word of this one are known, or none that has the same form."""
-        word = case_features.get(self.comparison.feature)
-        return self.known[word] < KEPT or any((word, form) not in self.forms for form in _forms(case_features))
-
-
-def _forms(case_features: Features) -> Iterator[Facet]:
-    """Yields the layout of a case, and the value of each of its enumerations."""
-    return ((n, v) for n, v in case_features.items() if n == "layout" or (v is True and is_enumeration(n)))
-
-
 class Questions:
     """The questions about one condition.
 
     `given_up` are the regions in which no case was found: gaps between two values, other operators and other data types.
+    `known` counts the cases that break a comparison of operators or data types alone, by this comparison and word; and those with a
+    certain layout or value of an enumeration: an execution provider may have other code for each of them.
     """
 
     def __init__(self, condition: Condition, evidence: Evidence, given_up: set[Region]) -> None:
         self.condition, self.evidence, self.given_up, self.new = condition, evidence, given_up, evidence.new
-        comparisons = [c for conjunction in condition.any for c in conjunction]
-        self.marks = {int(c.value) + d for c in comparisons for d in (-1, 0, 1) if type(c.value) is int}
-        self.features = {c.feature for c in comparisons}
-        self.excluding = [_Excluding(*pair) for pair in broken_alone(condition) if pair[0].feature in _EXCLUDED]
+        self.marks = {int(c.value) + d for c in condition.all for d in (-1, 0, 1) if type(c.value) is int}
+        self.features = {c.feature for c in condition.all}
+        self.broken = list(broken_alone(condition))
         self.regions = {region: _Seen() for region in (*regions_of(condition), *self._other_words())}
-        for case_features in (*evidence.failures, *evidence.passes):
+        self.known: Counter[tuple[Comparison, object, Facet | None]] = Counter()
+        for case_features in (*evidence.failures, *evidence.passes, *evidence.silent):
             self.count(case_features)
 
     def count(self, case_features: Features) -> None:
@@ -108,8 +82,9 @@ class Questions:
         for region, seen in self.regions.items():
             if region.holds(case_features):
                 seen.facets |= shown
-        for excluding in self.excluding:
-            excluding.count(case_features)
+        for comparison, region in self.broken:
+            if comparison.feature in _EXCLUDED and region.holds(case_features):
+                self.known.update(_forms(comparison, case_features))
 
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask.
@@ -117,12 +92,31 @@ class Questions:
         First come cases between the last passing and the first failing value of a comparison, then operators and data types that the
         condition excludes and of which no case was asked, then all others.
         """
-        for name, low, high, gap in self._gaps():
-            question = self._between(name, low, high, gap)
-            if question is not None:
-                return question
-            self.given_up.add(gap)
+        for gap in self._gaps():
+            if gap[-1] not in self.given_up:
+                question = self._between(*gap)
+                if question is not None:
+                    return question
+                self.given_up.add(gap[-1])
         return self._of_other_word() or self._most_new()
+
+    def rarely_broken(self) -> list[Region]:
+        """Returns the regions of the comparisons that too few witnesses break alone."""
+        return [region for _, region in self._rarely_broken()]
+
+    def untested(self) -> list[str]:
+        """Returns in words what nobody knows of the condition: nothing that was asked could refute it."""
+        texts = [str(comparison) for comparison, _ in self._rarely_broken()]
+        texts += [f"{c} (the limit is between {low} and {high})" for c, low, high, _ in self._open_gaps()]
+        for comparison, word, _ in self._excluded():
+            if self.known[comparison, word, None] < KEPT:
+                texts.append(f"{comparison} (no {word} meets the rest)")
+        return texts
+
+    def _rarely_broken(self) -> list[tuple[Comparison, Region]]:
+        passes = self.evidence.passes
+        kept = min(KEPT, len(passes))
+        return [(c, region) for c, region in self.broken if sum(map(region.holds, passes)) < kept]
 
     def _facets(self, case_features: Features) -> frozenset[Facet]:
         return frozenset(facets(case_features, self.marks, self.features))
@@ -131,13 +125,13 @@ class Questions:
         """Gives the cases that meet the condition without a word that all failing cases share: the word may matter."""
         for name in _WORDS:
             words = {str(case_features.get(name)) for case_features in self.evidence.failures}
-            for conjunction in self.condition.any:
-                if len(words) == 1 and name not in {c.feature for c in conjunction}:
-                    yield Region((*conjunction, Comparison(name, "!=", *words)))
+            if len(words) == 1 and name not in self.features:
+                yield Region((*self.condition.all, Comparison(name, "!=", *words)))
 
-    def _gaps(self) -> Iterator[tuple[str, int, int, Region]]:
-        """Gives features, the last passing and the first failing value, and the region of the cases between them."""
-        for comparison, region in broken_alone(self.condition):
+    # --- between two values ---
+
+    def _gaps(self) -> Iterator[Gap]:
+        for comparison, region in self.broken:
             if comparison.op not in ("<", "<=", ">", ">="):
                 continue
             name, up = comparison.feature, comparison.op[0] == ">"
@@ -146,17 +140,24 @@ class Questions:
             near = max(outer, default=0) if up else min(outer, default=2 * edge + 2)
             low, high = sorted((near, edge))
             between = (Comparison(name, ">", low), Comparison(name, "<", high))
-            gap = Region((*region.required, *between))
-            if high - low >= 2 and gap not in self.given_up:
-                yield name, low, high, gap
+            if high - low >= 2:
+                yield comparison, low, high, Region((*region.required, *between))
 
-    def _between(self, name: str, low: int, high: int, gap: Region) -> Question | None:
-        """Returns a case of a gap, near its middle."""
-        middle, best, regions = (low + high) // 2, None, {gap: _Seen()}
+    def _open_gaps(self) -> Iterator[Gap]:
+        """Gives the gaps in which cases may lie, as far as the values of the failing and of the passing cases show."""
+        for comparison, low, high, gap in self._gaps():
+            values = {int(given[comparison.feature]) for given in self.evidence.failures} | {low, high}
+            step = reduce(gcd, (value - low for value in values))
+            if comparison.feature not in SMALL_NUMBERS and high - low > step:
+                yield comparison, low, high, gap
+
+    def _between(self, comparison: Comparison, low: int, high: int, gap: Region) -> Question | None:
+        """Returns a case of a gap, near its middle, whose answer says something."""
+        name, middle, best, regions = comparison.feature, (low + high) // 2, None, {gap: _Seen()}
         self.new.aims = (middle, max(middle // 2, 1), max(middle // 4, 1), low + 1, high - 1)
         for _ in range(GAP_TRIES):
             drawn = self._drawn(regions)
-            if drawn is None or not gap.holds(drawn[1]):
+            if drawn is None or not gap.holds(drawn[1]) or not self._tells(*drawn):
                 continue
             if best is None or abs(int(drawn[1][name]) - middle) < abs(int(best[1][name]) - middle):
                 best = drawn
@@ -164,38 +165,55 @@ class Questions:
                     break
         return best
 
+    def _tells(self, case: Case, case_features: Features) -> bool:
+        """Returns whether a case can refute the condition if it passes, and if it fails."""
+        return self.evidence.is_witness(case, case_features) and self.evidence.shows(case)
+
+    # --- operators and data types that the condition excludes ---
+
+    def _excluded(self) -> Iterator[tuple[Comparison, str, Region]]:
+        """Gives a comparison, an operator or data type that it excludes, and the region of such cases that meet the rest."""
+        for comparison, region in self.broken:
+            for word in _EXCLUDED.get(comparison.feature, ()):
+                if not comparison.holds({comparison.feature: word}) and self._is_possible(comparison, word, region):
+                    yield comparison, word, Region((*region.required, Comparison(comparison.feature, "==", word)))
+
     def _of_other_word(self) -> Question | None:
-        """Returns a witness that breaks a comparison of operators, or of data types, alone, of one of which few such cases are known."""
-        evidence = self.evidence
-        for excluding in self.excluding:
-            comparison, region, feature = excluding.comparison, excluding.region, excluding.comparison.feature
-            for word in _EXCLUDED[feature]:
-                own = Region((*region.required, Comparison(feature, "==", word)))
-                if comparison.holds({feature: word}) or excluding.known[word] >= MOST_OF_WORD or own in self.given_up:
+        """Returns a case that breaks a comparison of operators, or of data types, alone, of one of which few such cases are known."""
+        for comparison, word, own in self._excluded():
+            if self.known[comparison, word, None] >= MOST_OF_WORD or own in self.given_up:
+                continue
+            nearest: tuple[float, Case] | None = None
+            for turn in range(WORD_TRIES):
+                odd = turn % 2 and nearest
+                case = self.new.near(odd[1]) if odd else self._new_with(comparison.feature, word)
+                if case is None or case.id in self.evidence.ids:
                     continue
-                for _ in range(WORD_TRIES if self._is_possible(feature, word, region) else 0):
-                    case = self._new_with(feature, word)
-                    if case is None or case.id in evidence.ids or not evidence.shows(case):
-                        continue
-                    given = features(case)
-                    if own.holds(given) and excluding.lacks(given) and evidence.is_witness(case, given):
-                        return case, given
-                self.given_up.add(own)
+                given = features(case)
+                lacks = (self.known[form] < (1 if form[-1] else KEPT) for form in _forms(comparison, given))
+                distance = own.distance(given)
+                if not distance and any(lacks) and self._tells(case, given):
+                    return case, given
+                nearest = min(nearest or (distance, case), (distance, case), key=lambda pair: pair[0])
+            self.given_up.add(own)
         return None
 
-    def _is_possible(self, feature: str, word: str, region: Region) -> bool:
+    def _is_possible(self, comparison: Comparison, word: str, region: Region) -> bool:
         """Returns whether there are cases of a region with this operator, or with this data type in an operator of the failures."""
-        if feature == "operator":
-            return {c.feature for c in region.required} <= _names(word)
-        return any(
-            DataType[word] in data_types(operator) for operator in {s.desc.operator for s in self.evidence.seeds}
-        )
+        if comparison.feature == "operator":
+            return all(_can_meet(word, c) for c in region.required)
+        width = {"data_width": DataType[word].size}
+        operators = {case.desc.operator for case in self.evidence.seeds}
+        fits = all(c.holds(width) for c in region.required if c.feature in width)
+        return fits and any(DataType[word] in data_types(operator) for operator in operators)
 
     def _new_with(self, feature: str, word: str) -> Case | None:
         seed = pick(self.new.source, self.evidence.seeds)
         if feature == "operator":
             return self.new.fresh(seed, word)
         return self.new.fresh(seed, seed.desc.operator, DataType[word])
+
+    # --- all others ---
 
     def _most_new(self) -> Question | None:
         """Returns the case that shows the most new facets of its region; None if no region has new ones."""
@@ -256,7 +274,23 @@ class Questions:
         return None if case.id in self.evidence.ids else (case, case_features)
 
 
+def _forms(comparison: Comparison, given: Features) -> Iterator[tuple[Comparison, object, Facet | None]]:
+    """Gives the word of a case, alone, then with its layout, and with the value of each of its enumerations."""
+    word = given.get(comparison.feature)
+    yield comparison, word, None
+    for name, value in given.items():
+        if name == "layout" or (value is True and is_enumeration(name)):
+            yield comparison, word, (name, value)
+
+
+def _can_meet(operator: str, comparison: Comparison) -> bool:
+    """Returns whether a case of an operator can meet a comparison. Sizes can have every value."""
+    name, drawn = comparison.feature, _drawn_features(operator)
+    is_size = is_number(name) and name not in SMALL_NUMBERS and name in drawn[0]
+    return is_size or any(map(comparison.holds, drawn))
+
+
 @cache
-def _names(operator: str) -> frozenset[str]:
-    """Returns the names of the features that cases of an operator have."""
-    return frozenset(features(drawn_case(operator, 0)))
+def _drawn_features(operator: str) -> list[Features]:
+    """Returns the features of some random cases of an operator."""
+    return [features(drawn_case(operator, seed)) for seed in range(DRAWN)]

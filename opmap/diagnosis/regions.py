@@ -45,14 +45,13 @@ def _distance(comparison: Comparison, features: Features) -> float:
 
 def broken_alone(condition: Condition) -> Iterator[tuple[Comparison, Region]]:
     """Gives each comparison of a condition with the region of the cases that break it alone."""
-    for conjunction in condition.any:
-        for comparison in conjunction:
-            yield comparison, Region(tuple(c for c in conjunction if c is not comparison), comparison, condition)
+    for comparison in condition.all:
+        yield comparison, Region(tuple(c for c in condition.all if c is not comparison), comparison)
 
 
 def regions_of(condition: Condition) -> Iterator[Region]:
-    """Gives per conjunction the cases that meet it; those that break one comparison; then all others."""
-    yield from map(Region, condition.any)
+    """Gives the cases that meet a condition; for each comparison, those that break it alone; then all that do not meet it."""
+    yield Region(condition.all)
     yield from (region for _, region in broken_alone(condition))
     yield Region(outside=condition)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..faults import FAULTS, Fault
+from .thresholds import NEARLY_ALL
 
 RELATION_KINDS = (
     "fault",
@@ -36,9 +37,6 @@ STALE = "stale"
 OF_FORM = ("type", "shape")
 """The kinds of relation that say what form an output must have, and what it has. Both differ between the cases of one cause,
 and one case is enough to see it."""
-
-NEARLY_ALL = 0.95
-"""The share of the wrong elements that a relation must explain, and of the cases in which a relation of a cause must do so."""
 
 UNKNOWN = "no relation found"
 

@@ -16,7 +16,8 @@ from ..judge.compare import value_kinds
 from ..tensors import Tensor
 from ..vocabulary import VALUE_KINDS
 from .relation import Relation
-from .relations_wrong import LEAST, UNWRITTEN_BYTES, Elements, Mask, Moves, WrongOutput
+from .relations_wrong import UNWRITTEN_BYTES, Elements, Mask, Moves, WrongOutput
+from .thresholds import LEAST
 
 _GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 

@@ -22,6 +22,7 @@ from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
 from ..judge.compare import UNWRITTEN, undefined
 from ..judge.record import TensorRecord
 from .relation import Relation
+from .thresholds import MARGIN
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -37,15 +38,9 @@ MAX_OUTPUT = 100_000
 UNWRITTEN_BYTES = (UNWRITTEN, 0xCD, 0xFF)
 """Bytes that memory may hold before anything is written to it."""
 
-MARGIN = 12.0
-"""The information, in bits, that wrong elements must hold beside the logarithm of the number of relations tried."""
-
 
 MAX_KNOWN = 2**20
 """The largest output, in elements, of which wrong elements are looked at."""
-
-LEAST = 8.0
-"""The information, in bits, for the relation that needs the least of it: the last element is a copy."""
 
 
 def known_bits(case: Case, actual: TensorRecord | None) -> tuple[list[int] | None, bool]:

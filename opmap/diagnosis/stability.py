@@ -15,6 +15,7 @@ from ..errors import names
 from ..judge.record import Record
 from ..reducer import Budget, shrink, without_some
 from ..vocabulary import Verdict
+from .thresholds import AFTER, AGAIN_AFTER, ALONE, FEWEST_OF_PERIOD, MORE_ALONE
 
 Run = Callable[[Case], Record]
 """Judges a case."""
@@ -22,17 +23,8 @@ Run = Callable[[Case], Record]
 Fresh = Callable[[], AbstractContextManager[Run]]
 """Opens the provider anew, in a process of its own if it runs in one."""
 
-ALONE, MORE_ALONE = 3, 5
-"""How often a case is run alone, and how often more if it fails."""
-
 IN_A_ROW, ENOUGH = 300, 5
 """The most runs in one process, and the number of failures that ends them."""
-
-FEWEST = 3
-"""The smallest number of failures from which a period is read."""
-
-AFTER, AGAIN_AFTER = 2, 6
-"""How often a case must fail after some earlier ones; and how often more after the fewest of them."""
 
 _LEAVING_OUT = Budget(trials=40, seconds=30.0)
 """The search for the earlier cases that a failure needs."""
@@ -93,16 +85,14 @@ def _stability(
 ) -> Stability:
     """Returns how reliably a case fails. `alone` gets the runs alone. Raises _NotRun if the provider refuses one."""
     alone += [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
-    if any(
-        alone
-    ):  # a race may fail three times of three; a case that fails in one run of three fails eight of eight once in 6,561
+    if any(alone):
         alone += [_fails_after(fresh, fails, (), case) for _ in range(MORE_ALONE)]
         if all(alone):
             return Stability("always", f"always ({len(alone)} of {len(alone)} alone, each in a fresh process)")
         return Stability("sometimes", f"sometimes ({sum(alone)} of {len(alone)} alone, each in a fresh process)")
     numbers, runs = _in_a_row(case, twin, fresh, fails)
     gaps = {later - sooner for sooner, later in pairwise(numbers)}
-    if len(numbers) >= FEWEST and len(gaps) == 1 and gaps != {1}:
+    if len(numbers) >= FEWEST_OF_PERIOD and len(gaps) == 1 and gaps != {1}:
         others = tuple(before[-1:] or [twin]) * (numbers[1] - 2)  # which runs they are must not matter
         if _fails_after(fresh, fails, (twin, *others), case):
             return Stability("periodic", f"every {_ordinal(*gaps)} run")

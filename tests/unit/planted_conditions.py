@@ -114,6 +114,21 @@ PLANTED: dict[str, Predicate] = {
 }
 
 
+def _of_any_case(predicate: Predicate) -> Predicate:
+    """Returns the predicate, which is false for a case that lacks a feature it reads."""
+
+    def fails(given: Features) -> bool:
+        try:
+            return bool(predicate(given))
+        except KeyError:
+            return False
+
+    return fails
+
+
+PLANTED = {name: _of_any_case(predicate) for name, predicate in PLANTED.items()}
+
+
 @cache
 def tier(name: str) -> list[tuple[Case, Features]]:
     """Returns cases of a tier with their features: all of `smoke`, every third one of `standard`."""

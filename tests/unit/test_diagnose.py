@@ -12,11 +12,11 @@ import pytest
 from tiers import own_cases
 
 from opmap.cases.catalogue import generated
+from opmap.cases.features import features
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
-from opmap.diagnosis.closest import Closest
 from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import (
     Asking,
@@ -27,8 +27,8 @@ from opmap.diagnosis.diagnose import (
     settled,
     with_covered,
 )
-from opmap.diagnosis.diagnosis import Diagnosis, unknown_as_one, vague_as_one
-from opmap.diagnosis.failures import case_size, failure_of
+from opmap.diagnosis.diagnosis import Closest, Diagnosis, unknown_as_one, vague_as_one
+from opmap.diagnosis.failures import case_size, earlier_calls, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
@@ -449,14 +449,10 @@ class TestCauses:
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
         few = replace(cause, failures=cause.failures[:3], condition=None, relation=replace(cause.relation, kind=kind))
-        always, condition = Stability("always", ""), Condition(((),))
-        told = vague_as_one(
-            run,
-            [
-                Diagnosis(unknown, always),
-                Diagnosis(few, always, Asked(condition, failing, failing, contradicting=contradicting, checked=False)),
-            ],
-        )
+        always, condition = Stability("always", ""), Condition(())
+        answers = [(case, True) for case in CASES[:failing]]
+        asked = Asked(condition, failing, answers, contradicting=contradicting, checked=False)
+        told = vague_as_one(run, [Diagnosis(unknown, always), Diagnosis(few, always, asked)])
         assert known is any(not diagnosis.cause.relation.vague for diagnosis in told)
 
     def test_closest_of_answers(self):
@@ -472,11 +468,11 @@ class TestCauses:
         """If the condition that fits all answers may fit by chance, the closest other one is told, with what contradicts it."""
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
-        parts = Condition(tuple((Comparison("negative", "==", negative),) for negative in (True, False)))
+        always = Condition(())
         answers = [(case, record.failed) for case, record in self.run("index-clamped-early").judged]
-        asked = Asked(parts, runs=len(answers), by_chance=True, answers=answers)
-        told = Diagnosis(replace(cause, condition=parts), Stability("always", ""), asked).with_closest(run)
-        assert told.closest.condition != parts
+        asked = Asked(always, runs=len(answers), by_chance=True, answers=answers)
+        told = Diagnosis(replace(cause, condition=always), Stability("always", ""), asked).with_closest(run)
+        assert told.closest.condition != always
         assert told.asked.contradicting == told.closest.wrong_for(answers) > 0
 
     def test_fed_values_ignored(self):
@@ -521,13 +517,13 @@ class TestCauses:
         """Cases that the exact condition of another cause covers are part of it; only those that remain are a second cause."""
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
-        negative = Condition(((Comparison("negative", "==", True),),))
+        negative = Condition((Comparison("negative", "==", True),))
         always = Stability("always", "")
         first = Diagnosis(replace(cause, condition=negative), always, Asked(negative, contradicting=contradicting))
         whole, (other,) = with_covered(first, [Diagnosis(cause, always)], run)
         assert (len(other.cause.failures) < len(cause.failures)) is not contradicting
         assert 2 * len(cause.failures) == len(whole.cause.failures) + len(other.cause.failures)
-        everything = replace(first, cause=replace(cause, condition=Condition(((),))), asked=Asked(Condition(((),))))
+        everything = replace(first, cause=replace(cause, condition=Condition(())), asked=Asked(Condition(())))
         whole, left = with_covered(everything, [Diagnosis(cause, always)], run)
         assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
 
@@ -536,7 +532,7 @@ class TestCauses:
         runs = [self.run(name, CASES[::4]) for name in ("index-clamped-early", "indices-backwards")]
         (cause,), (other,) = (causes(run)[:1] for run in runs)
         unknown = replace(other, relation=other.relation.unknown())
-        everything, always = Condition(((),)), Stability("always", "")
+        everything, always = Condition(()), Stability("always", "")
         first = Diagnosis(replace(cause, condition=everything), always, Asked(everything))
         whole, left = with_covered(first, [Diagnosis(unknown, always)], runs[0])
         assert whole.cause.relation.or_unknown() is whole.cause.relation
@@ -556,7 +552,7 @@ class TestCauses:
             cause_of(run, ("error", f"error at run: {text}"), [failure_of(*pair) for pair in pairs])
             for text, pairs in (("it is full", failed[:12]), ("it is late", failed[12:]))
         )
-        everything, always = Condition(((),)), Stability("always", "")
+        everything, always = Condition(()), Stability("always", "")
         first = Diagnosis(replace(full, condition=everything), always, Asked(everything))
         whole, left = with_covered(first, [Diagnosis(late, always)], run)
         assert ([], 17) == (left, len(whole.cause.failures))
@@ -584,7 +580,7 @@ class TestCauses:
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
-        count, condition = len(cause.failures) // 3, Condition(((Comparison("negative", "==", True),),))
+        count, condition = len(cause.failures) // 3, Condition((Comparison("negative", "==", True),))
         few, many = (replace(unknown, failures=part) for part in (cause.failures[:count], cause.failures[count:]))
         exact, always = {"asked": Asked(condition)}, Stability("always", "")
         found = [
@@ -624,7 +620,7 @@ class TestCauses:
         found = []
         for run in runs:
             cause = causes(run)[0]
-            held = Condition(((Comparison("negative", "==", True),),)) if condition else None
+            held = Condition((Comparison("negative", "==", True),)) if condition else None
             unknown = replace(cause, relation=cause.relation.unknown(), condition=held)
             found.append(Diagnosis(unknown, Stability("always", "")))
         assert left == len(unknown_as_one(runs[0], found))
@@ -688,9 +684,9 @@ class TestCauses:
         """A cause that lost its relation is part of one that has none either, and whose exact condition holds for it."""
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
-        unknown = replace(cause, relation=cause.relation.unknown(), condition=Condition(((),)))
+        unknown = replace(cause, relation=cause.relation.unknown(), condition=Condition(()))
         larger, smaller = (replace(unknown, failures=part) for part in (cause.failures[2:], cause.failures[:2]))
-        asked = Asked(Condition(((),)), contradicting=not exact)
+        asked = Asked(Condition(()), contradicting=not exact)
         done, always = [Diagnosis(larger, Stability("always", ""), asked)], Stability("always", "")
         assert exact is join_a_larger_one(Diagnosis(smaller, always), done, run)
         assert len(cause.failures) - 2 * left == len(done[0].cause.failures)
@@ -723,12 +719,53 @@ class TestCauses:
         """Nobody knows of failures without a relation whether they end where a rival begins that has no exact condition."""
         run, judge = self.run("negative-index-as-zero", CASES[::4]), Judge(open_fault("negative-index-as-zero"))
         (cause,) = causes(run)
-        negative = Condition(((Comparison("negative", "==", True),),))
+        negative = Condition((Comparison("negative", "==", True),))
         monkeypatch.setattr("opmap.diagnosis.diagnose.make_exact", lambda *_, **__: Asked(negative))
         rival = Diagnosis(cause, Stability("always", ""), Asked(negative, contradicting=contradicting))
         unknown = Diagnosis(replace(cause, relation=cause.relation.unknown()), Stability("always", ""))
         found = make_condition_exact(unknown, run, judge, [rival], budget=40)
         assert (contradicting == 0) is found.exact
+
+    def test_other_relation(self, monkeypatch):
+        """If the answers show another relation than the one that was asked about, all is asked again under the new one."""
+        run, judge = self.run("negative-index-as-zero", CASES[::4]), Judge(open_fault("negative-index-as-zero"))
+        (cause,) = causes(run)
+        (other,) = causes(self.run("index-clamped-early", CASES[::4]))
+        negative, asked = Condition((Comparison("negative", "==", True),)), []
+
+        def make_exact(ask, *_, **__):
+            asked.append(ask.cause.label)
+            return Asked(negative)
+
+        monkeypatch.setattr("opmap.diagnosis.diagnose.make_exact", make_exact)
+        chance = replace(cause, label=other.label, relation=other.relation)
+        found = make_condition_exact(Diagnosis(chance, Stability("always", "")), run, judge, [], budget=40)
+        assert [other.label, cause.label] == asked
+        assert (cause.relation.fault, True) == (found.cause.relation.fault, found.exact)
+
+    def test_hint_against_the_smallest(self):
+        """The closest condition is not told if the smallest case does not meet it; nor is the closest relation."""
+        run = self.run("index-clamped-early", CASES[::4])
+        (cause,) = causes(run)
+        asked = Asked(Condition(()), runs=1, contradicting=1)
+        unknown = replace(cause, condition=None, relation=replace(cause.relation.unknown(), remark="the closest is: x"))
+        told = Diagnosis(unknown, Stability("always", ""), asked).with_closest(run)
+        assert told.closest.condition.holds(features(cause.smallest.case))
+        assert told.cause.relation.remark == "the closest is: x"
+        passed = next(case for case in run.passed if not told.closest.condition.holds(features(case)))
+        other = failure_of(passed, Judge(open_fault("output-zero"))(passed))
+        told = Diagnosis(unknown, Stability("always", ""), asked, shrunk=other).with_closest(run)
+        assert (None, None) == (told.closest, told.cause.relation.remark)
+
+    def test_equal_inputs(self):
+        """An output of an earlier call with the same inputs is no output that was kept: the same fault gives it again."""
+        case = CASES[0]
+        again = replace(case, id="again")
+        judge = Judge(open_fault("output-zero"))
+        run = JudgedRun([(c, judge(c)) for c in (case, again)], {case.id: 1, again.id: 2})
+        assert [] == earlier_calls(run, 1)
+        run = JudgedRun([(c, judge(c)) for c in (CASES[1], case)], {CASES[1].id: 1, case.id: 2})
+        assert {CASES[1].id} == {earlier.case for earlier in earlier_calls(run, 1)}
 
     @pytest.mark.slow
     def test_rivals(self):

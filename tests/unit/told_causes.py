@@ -17,7 +17,7 @@ from planted_defects import DEFECTS, Both, Defect
 
 from opmap.cases.case import Case
 from opmap.cases.comparisons import Comparison
-from opmap.cases.features import features
+from opmap.cases.features import Features, features
 from opmap.cases.random_cases import drawn_case
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.diagnose import diagnoses, quick_diagnoses
@@ -164,13 +164,28 @@ def _checked(name: str, group: Group, run: JudgedRun, bug: type[Defect]) -> Caus
 # --- the truth ---
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """A condition as the documents hold it: conjunctions, of which one must hold."""
+
+    parts: list[Condition]
+
+    def holds(self, given: Features) -> bool:
+        """Returns whether a case with these features meets it."""
+        return any(part.holds(given) for part in self.parts)
+
+
 def agreed(name: str, bug: type[Defect], document: ConditionDocument, tier: list[Case]) -> float:
     """Returns the lowest share of the cases of a kind on which a condition agrees with a defect."""
-    condition = Condition(
-        tuple(
-            tuple(Comparison(c.feature, c.op, tuple(c.value) if isinstance(c.value, list) else c.value) for c in part)
+    condition = OneOf(
+        [
+            Condition(
+                tuple(
+                    Comparison(c.feature, c.op, tuple(c.value) if isinstance(c.value, list) else c.value) for c in part
+                )
+            )
             for part in document.any
-        )
+        ]
     )
     failing = [case for case in tier if truth(name, bug, case)]
     shares = []
@@ -238,10 +253,10 @@ def drawn() -> list[Case]:
     return [drawn_case(operator, seed) for operator in OPERATORS for seed in range(100)]
 
 
-def near(failing: list[Case], condition: Condition) -> tuple[list[Case], list[Case]]:
+def near(failing: list[Case], condition: OneOf) -> tuple[list[Case], list[Case]]:
     """Returns new cases near small failing ones; and some near any, with the sizes that the condition names."""
     by_size = sorted(failing, key=largest_tensor)
-    numbers = [c.value for part in condition.any for c in part if type(c.value) is int and c.value > 1]
+    numbers = [c.value for part in condition.parts for c in part.all if type(c.value) is int and c.value > 1]
     aims = tuple(size for n in numbers for size in (n - 1, n, n + 1, 2 * n))
     large = by_size[:: -max(len(by_size) // 20, 1)] if aims else []
     return _near(by_size[:60], 300, 2**11), _near(large, 100, 2**18, aims)
