@@ -81,7 +81,8 @@ class Evidence:
 
     `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. `hides`
     says whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this
-    is known. `silent` holds the features of the cases of which the answer says nothing.
+    is known. `silent` holds the features of the cases of which the answer says nothing; `mute` are the regions of an operator or data
+    type in which cases were made, and none could show the fault.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Evidence:
         self.witnesses = {id: pair for id, pair in unlike.items() if self.is_witness(*pair)} or unlike
         self.seeds, self.passing_seeds = list(failing), list(passing)
         self.silent: list[Features] = []
+        self.mute: set[Region] = set()
         self.ids = {case.id for case in (*failing, *passing)}
         self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed)
         self.runs = 0

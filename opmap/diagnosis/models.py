@@ -6,9 +6,11 @@ they mean; another word of an enumeration; an input of an array that is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -36,7 +38,7 @@ def models(wrong: WrongOutput) -> Iterator[Relation]:
     if wrong.large or not wrong.tells(64):
         return
     yield from _changed_parts(wrong)
-    of_addresses = _index_models() if wrong.tells_of_addresses(len(_index_models())) else ()
+    of_addresses = _address_models() if wrong.tells_of_addresses(len(_address_models())) else ()
     others = ("address", _other_words(wrong)), ("missing", _lost_inputs(wrong)), ("address", _exchanged_inputs(wrong))
     for kind, faults in (("permutation", _lanes(wrong)), ("address", of_addresses), *others):
         yield from (wrong.of_model(kind, fault) for fault in faults if wrong.is_given_by(fault))
@@ -127,14 +129,14 @@ def _ordered(order: Numbers, bits: Bits, arrays: CaseArrays) -> Bits:
 
 
 @cache
-def _index_models() -> tuple[Fault, ...]:
-    """Returns the models of indices: they have no number of a case."""
+def _address_models() -> tuple[Fault, ...]:
+    """Returns the models of indices, and of positions beside the right one. They have no number of a case."""
     last = _index_model("a negative index means the last element", lambda i: i < 0, lambda n: n - 1)
     fifth = Fault(
         text="the coordinates of an index tuple from the fifth on are taken as 0",
         indices=lambda rows, t: np.where(np.arange(rows.shape[1]) < 4, rows, 0),
     )
-    return last, fifth, *(_from(limit, place) for limit in _LIMITS for place in (limit - 1, 0))
+    return last, fifth, *(_from(limit, place) for limit in _LIMITS for place in (limit - 1, 0)), *_step_models()
 
 
 def _from(limit: int, place: int) -> Fault:
@@ -147,6 +149,37 @@ def _index_model(text: str, concerned: Callable[[Numbers], Mask], place: Callabl
         return np.where(concerned(i), min(place(n), n - 1), resolve(i, n))
 
     return Fault(text=text, position=position)
+
+
+# --- another position along one dimension ---
+
+_ENDS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
+    "modulo its size": lambda positions, n: positions % n,
+    "clamped": lambda positions, n: np.clip(positions, 0, n - 1),
+}
+"""What becomes of a position that lies outside of its dimension, in words."""
+
+
+def _step_models() -> Iterator[Fault]:
+    """Gives the models by which the elements are read at another position along the axis, or along a dimension beside it."""
+    dimensions = {0: "the axis", -1: "the dimension before the axis", 1: "the dimension behind the axis"}
+    for (offset, name), step, (words, end) in product(dimensions.items(), (-1, 1, -2, 2), _ENDS.items()):
+        where = f"with position {'+' if step > 0 else '-'} {abs(step)} along {name}, {words}"
+        text = f"every wrong element is the input's element {where}"
+        yield Fault(text=text, addresses=partial(_stepped, offset, step, end))
+
+
+def _stepped(
+    offset: int, step: int, end: Callable[[Numbers, int], Numbers], addresses: Numbers, arrays: CaseArrays
+) -> Numbers:
+    desc = arrays.case.desc
+    axis, sizes = desc.numbers.get("Axis"), desc.access.sizes[arrays.address.tensor]
+    d = axis + offset if isinstance(axis, int) else -1
+    if not 0 <= d < len(sizes) or not addresses.size or addresses.min() < 0 or addresses.max() >= prod(sizes):
+        return addresses
+    stride = prod(sizes[d + 1 :])
+    positions = addresses // stride % sizes[d]
+    return addresses + (end(positions + step, sizes[d]) - positions) * stride
 
 
 # --- the descriptor ---

@@ -108,8 +108,8 @@ class Questions:
         """Returns in words what nobody knows of the condition: nothing that was asked could refute it."""
         texts = [str(comparison) for comparison, _ in self._rarely_broken()]
         texts += [f"{c} (the limit is between {low} and {high})" for c, low, high, _ in self._open_gaps()]
-        for comparison, word, _ in self._excluded():
-            if self.known[comparison, word, None] < KEPT:
+        for comparison, word, own in self._excluded():
+            if self.known[comparison, word, None] < KEPT and own not in self.evidence.mute:
                 texts.append(f"{comparison} (no {word} meets the rest)")
         return texts
 
@@ -192,8 +192,10 @@ class Questions:
                 given = features(case)
                 lacks = (self.known[form] < (1 if form[-1] else KEPT) for form in _forms(comparison, given))
                 distance = own.distance(given)
-                if not distance and any(lacks) and self._tells(case, given):
-                    return case, given
+                if not distance and any(lacks):
+                    if self._tells(case, given):
+                        return case, given
+                    self.evidence.mute.add(own)
                 nearest = min(nearest or (distance, case), (distance, case), key=lambda pair: pair[0])
             self.given_up.add(own)
         return None

@@ -208,10 +208,6 @@ class WrongOutput:
         """Returns whether the wrong elements say enough to choose one of so many relations of the whole output."""
         return self.information >= MARGIN + log2(tried)
 
-    def tells_alone(self) -> bool:
-        """Returns whether the wrong elements say enough to choose a relation that leaves the others as they are."""
-        return self.tells() and float(self.own_information.sum()) >= MARGIN + 4
-
     def tells_of_addresses(self, tried: int) -> bool:
         """Returns whether elements of the input, at places by chance, could hardly agree with one of so many rules."""
         return self.information_of_addresses >= MARGIN + log2(tried)

@@ -722,8 +722,9 @@ class TestCauses:
         negative = Condition((Comparison("negative", "==", True),))
         monkeypatch.setattr("opmap.diagnosis.diagnose.make_exact", lambda *_, **__: Asked(negative))
         rival = Diagnosis(cause, Stability("always", ""), Asked(negative, contradicting=contradicting))
-        unknown = Diagnosis(replace(cause, relation=cause.relation.unknown()), Stability("always", ""))
-        found = make_condition_exact(unknown, run, judge, [rival], budget=40)
+        failures = tuple(replace(f, relations=(f.relations[0].unknown(),)) for f in cause.failures)
+        without = replace(cause, failures=failures, label=("none", ""), relation=cause.relation.unknown())
+        found = make_condition_exact(Diagnosis(without, Stability("always", "")), run, judge, [rival], budget=40)
         assert (contradicting == 0) is found.exact
 
     def test_other_relation(self, monkeypatch):
@@ -747,7 +748,8 @@ class TestCauses:
         """The closest condition is not told if the smallest case does not meet it; nor is the closest relation."""
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
-        asked = Asked(Condition(()), runs=1, contradicting=1)
+        answers = [(case, record.failed) for case, record in self.run("index-clamped-early").judged]
+        asked = Asked(cause.condition, len(answers), answers, contradicting=1)
         unknown = replace(cause, condition=None, relation=replace(cause.relation.unknown(), remark="the closest is: x"))
         told = Diagnosis(unknown, Stability("always", ""), asked).with_closest(run)
         assert told.closest.condition.holds(features(cause.smallest.case))

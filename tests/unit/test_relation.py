@@ -306,10 +306,24 @@ def _taken_as(member, words, other):
     return output
 
 
+def _row_before(addresses, arrays):
+    """Reads the position before in the dimension before the axis, of GATHER_ELEMENTS with one in front of its axis."""
+    desc = arrays.case.desc
+    if desc.operator != "GATHER_ELEMENTS" or desc.axis == 0:
+        return addresses
+    sizes = desc.tensors["InputTensor"].sizes
+    positions = list(np.unravel_index(addresses, sizes))
+    positions[desc.axis - 1] = np.maximum(positions[desc.axis - 1] - 1, 0)
+    return np.ravel_multi_index(positions, sizes)
+
+
 MODELS = {
     "PaddingMode REFLECTION is taken as SYMMETRIC": Fault(text="", output=_taken_as("padding_mode", [2], 3)),
     "PaddingMode is always taken as CONSTANT": Fault(text="", output=_taken_as("padding_mode", [1, 2, 3, 4], 0)),
     "Order COLUMN_ROW_DEPTH is taken as DEPTH_COLUMN_ROW": Fault(text="", output=_taken_as("order", [1], 0)),
+    "every wrong element is the input's element with position - 1 along the dimension before the axis, clamped": Fault(
+        text="", addresses=_row_before
+    ),
     "the elements behind the last whole group of 32 are zero": Fault(text="", output=_written_up_to(32)),
     "the elements from number 128 on are zero": Fault(
         text="", output=lambda bits, arrays: np.where(np.arange(len(bits)) < 128, bits, 0 * bits)
