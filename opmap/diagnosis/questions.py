@@ -286,10 +286,10 @@ def _forms(comparison: Comparison, given: Features) -> Iterator[tuple[Comparison
 
 
 def _can_meet(operator: str, comparison: Comparison) -> bool:
-    """Returns whether a case of an operator can meet a comparison. Sizes can have every value."""
+    """Returns whether a case of an operator can meet a comparison. A size that is not always the same can have every value."""
     name, drawn = comparison.feature, _drawn_features(operator)
-    is_size = is_number(name) and name not in SMALL_NUMBERS and name in drawn[0]
-    return is_size or any(map(comparison.holds, drawn))
+    is_size = is_number(name) and name not in SMALL_NUMBERS
+    return (is_size and len({given[name] for given in drawn if name in given}) > 1) or any(map(comparison.holds, drawn))
 
 
 @cache
