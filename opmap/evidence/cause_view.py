@@ -192,9 +192,12 @@ def _closest(diagnosis: Diagnosis) -> ClosestDocument | None:
 
 
 def describe_case(case: Case) -> str:
-    """Returns the tensors of a case with their types and sizes, and its numbers, by DirectML's names."""
+    """Returns the tensors of a case with types, sizes and strides that are not packed, and its numbers, by DirectML's names."""
     desc = case.desc
-    parts = [f"{name} {tensor.data_type.name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items()]
+    parts = [
+        f"{name} {tensor.data_type.name} {show(tensor.sizes)}{'' if tensor.packed else f' strides {show(tensor.strides)}'}"
+        for name, tensor in desc.tensors.items()
+    ]
     return ", ".join(
         [f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {show(v)}" for n, v in desc.named_numbers.items())]
     )

@@ -236,7 +236,7 @@ class SmallestDocument(msgspec.Struct, frozen=True):
 class AskedDocument(msgspec.Struct, frozen=True):
     """How many new descriptors were run to make a condition exact, and how many of them fail and pass.
 
-    `contradicting` is how many answers no condition explains. `untested` are the comparisons that no new case broke alone.
+    `contradicting` is how many answers no condition explains. `untested` says what of the condition no case could refute.
     """
 
     runs: int

@@ -184,6 +184,33 @@ class TestMakeExact:
         assert asked.exact is (asked.untested == ())
         assert "GATHER" not in str(asked.condition) or "GATHER" in asked.untested
 
+    def test_open_limit(self):
+        """A limit with no case near it is told as an interval; one between two neighbours is not."""
+        one = [(case, given) for case, given in tier("smoke") if given["operator"] == "GATHER"]
+        condition = Condition((Comparison("axis_length", ">=", 17),))
+        told = []
+        for last in (5, 16):
+            passing = [case for case, given in one if given["axis_length"] <= last]
+            failing = [case for case, given in one if condition.holds(given)]
+            near = [(features(case)["axis_length"], case) for case in failing]
+            failing += [generated(described("GATHER", (17, 3), (1, 4), 0, 1), "random", "addr")]
+            passing += [generated(described("GATHER", (last, 3), (1, 4), 0, 1), "random", "addr")]
+            assert len({length for length, _ in near}) > 1
+            told.append(Questions(condition, Evidence(lambda case: None, failing, passing, 9, 0), set()).untested())
+        assert ["axis length >= 17 (the limit is between 5 and 17)"] == told[0]
+        assert [] == told[1]
+
+    def test_operator_that_was_not_asked(self):
+        """A condition is not sure of an operator that it excludes, and of which no case could refute it."""
+        one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
+        evidence = Evidence(lambda case: False, one, [case for case, _ in tier("smoke") if case not in one][:2], 500, 0)
+        questions = Questions(Condition((Comparison("operator", "==", "GATHER"),)), evidence, set())
+        assert "GATHER (no PADDING1 meets the rest)" in questions.untested()
+        while question := questions._of_other_word():
+            evidence.ask(*question)
+            questions.count(question[1])
+        assert [] == questions.untested()
+
     def test_nothing_fails(self):
         """Without a failing case there is nothing to ask."""
         assert Asked(None) == make_exact(lambda case: True, [], [case for case, _ in tier("smoke")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import html
 import json
@@ -502,3 +503,15 @@ def test_the_numbers_of_a_case_are_those_of_the_page():
     assert words.endswith("OutputTensor UINT8 {1,1,2,2}, ValueDataType UINT8, ValueStart 10, ValueDelta 254")
     words = describe_case(find_case("padding1/example.1"))
     assert "PaddingMode CONSTANT" in words and "StartPadding {" in words
+
+
+def test_the_strides_of_a_case():
+    """Strides that are not packed are named: without them, a transposed input looks like a copy."""
+    case = find_case("element_wise_identity/example.1")
+    assert "strides" not in describe_case(case)
+    tensor = case.desc.input_tensor
+    permuted = dataclasses.replace(tensor, sizes=(2, 3), strides=(1, 2))
+    desc = dataclasses.replace(case.desc, input_tensor=permuted)
+    assert f"InputTensor {tensor.data_type.name} {{2,3}} strides {{1,2}}" in describe_case(
+        dataclasses.replace(case, desc=desc)
+    )
