@@ -11,9 +11,8 @@ from ..cases.random_cases import MAX_SEED, drawn_case
 from ..cases.values import rounds
 from ..operators import OPERATORS
 from ..operators.random_source import pick
-from .conditions import Condition
+from .conditions import Condition, Region
 from .new_cases import NewCases, Sign
-from .regions import Region
 from .thresholds import FEW_DOUBTED, FEWER_TWINS, TWINS
 
 MOST_FAILING, MOST_PASSING = 400, 1500

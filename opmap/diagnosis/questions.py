@@ -15,9 +15,8 @@ from ..cases.random_cases import data_types, drawn_case
 from ..operators import OPERATORS
 from ..operators.random_source import pick
 from ..tensors import DIRECTML_TYPES, DataType
-from .conditions import Condition
+from .conditions import Condition, Facet, Region, broken_alone, facets, regions_of
 from .evidence import Evidence
-from .regions import Facet, Region, broken_alone, facets, regions_of
 from .thresholds import KEPT, MOST_OF_WORD
 
 TRIES = 180

@@ -33,9 +33,7 @@ from ..mapping import IndexConversion
 from ..tensors import Tensor
 from ..vocabulary import DANGEROUS, Verdict
 from .case import is_possible
-
-RUNS = 5
-"""How often each side runs the case."""
+from .thresholds import SIDE_RUNS
 
 OddOneOut = Literal["provider", "interpreter", "none"]
 
@@ -133,7 +131,9 @@ def sides_json(sides: Sides) -> dict[str, object]:
     }
 
 
-def whose_fault(case: Case, record: Record, open_with: OpenWith, *, dangerous: bool = False, runs: int = RUNS) -> Sides:
+def whose_fault(
+    case: Case, record: Record, open_with: OpenWith, *, dangerous: bool = False, runs: int = SIDE_RUNS
+) -> Sides:
     """Returns whose fault the failure of a case is. `record` is the failure.
 
     `open_with(*entries, **options)` opens the provider in a process of its own, as `Session.fresh` does. Each side runs the

@@ -66,3 +66,9 @@ FEWEST_OF_PERIOD = 3
 
 AFTER, AGAIN_AFTER = 2, 6
 """How often a case must fail after some earlier ones; and how often more after the fewest of them: as often as alone."""
+
+# --- a side ---
+
+SIDE_RUNS = 5
+"""How often each side runs the case. A race that fails in every second run is right five times by chance once in 2 ** 5 = 32; the case
+must fail five times without the change too, so both happen once in 1,024."""
