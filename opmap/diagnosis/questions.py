@@ -147,7 +147,10 @@ class Questions:
         for comparison, low, high, gap in self._gaps():
             values = {int(given[comparison.feature]) for given in self.evidence.failures} | {low, high}
             step = reduce(gcd, (value - low for value in values))
-            if comparison.feature not in SMALL_NUMBERS and high - low > step:
+            alike = [c for c in self.condition.all if c.feature == comparison.feature and c is not comparison]
+            between = ({comparison.feature: value} for value in range(low + step, high, step))
+            possible = any(all(c.holds(given) for c in alike) for given in between)
+            if comparison.feature not in SMALL_NUMBERS and possible:
                 yield comparison, low, high, gap
 
     def _between(self, comparison: Comparison, low: int, high: int, gap: Region) -> Question | None:
@@ -183,12 +186,13 @@ class Questions:
             if self.known[comparison, word, None] >= MOST_OF_WORD or own in self.given_up:
                 continue
             nearest: tuple[float, Case] | None = None
-            for turn in range(WORD_TRIES):
-                odd = turn % 2 and nearest
-                case = self.new.near(odd[1]) if odd else self._new_with(comparison.feature, word)
+            drawn = _drawn_cases(word) if comparison.feature == "operator" else []
+            for turn in range(-len(drawn), WORD_TRIES):
+                near = self.new.near(nearest[1]) if turn > 0 and turn % 2 and nearest else None
+                case = drawn[turn][0] if turn < 0 else near or self._new_with(comparison.feature, word)
                 if case is None or case.id in self.evidence.ids:
                     continue
-                given = features(case)
+                given = drawn[turn][1] if turn < 0 else features(case)
                 lacks = (self.known[form] < (1 if form[-1] else KEPT) for form in _forms(comparison, given))
                 distance = own.distance(given)
                 if not distance and any(lacks):
@@ -284,14 +288,15 @@ def _forms(comparison: Comparison, given: Features) -> Iterator[tuple[Comparison
             yield comparison, word, (name, value)
 
 
+@cache
 def _can_meet(operator: str, comparison: Comparison) -> bool:
     """Returns whether a case of an operator can meet a comparison. A size that is not always the same can have every value."""
-    name, drawn = comparison.feature, _drawn_features(operator)
+    name, drawn = comparison.feature, [given for _, given in _drawn_cases(operator)]
     is_size = is_number(name) and name not in SMALL_NUMBERS
     return (is_size and len({given[name] for given in drawn if name in given}) > 1) or any(map(comparison.holds, drawn))
 
 
 @cache
-def _drawn_features(operator: str) -> list[Features]:
-    """Returns the features of some random cases of an operator."""
-    return [features(drawn_case(operator, seed)) for seed in range(DRAWN)]
+def _drawn_cases(operator: str) -> list[Question]:
+    """Returns some random cases of an operator with their features."""
+    return [(case, features(case)) for case in (drawn_case(operator, seed) for seed in range(DRAWN))]

@@ -6,7 +6,6 @@ import itertools
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from .thresholds import LEAST
 
 _GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-_ANCHORS, _DISPLACEMENTS = 3, 32
-"""The number of wrong elements that are looked for elsewhere, and for each the most places that are tried."""
+_DISPLACEMENTS = 32
+"""The most places at which a wrong element is looked for."""
 
 _ALL_ORDERS = 4
 """The most dimensions of which all orders are tried; of more, two are exchanged."""
@@ -64,50 +63,30 @@ def _filled(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def _shifted(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
-    """Gives rotations of the output, by elements or along one dimension, the shortest first."""
-    flat, along = _displacements(wrong)
-    for d, count in (*((-1, count) for count in flat), *along):
-        yield f"the output is rotated by {_distance(wrong, d, count)}", _rotation(wrong, d, count)
-
-
-def _distance(wrong: WrongOutput, d: int, count: int) -> str:
-    """Returns how far the output is rotated, in words: in elements, in rows, or along a dimension."""
-    if d >= 0:
-        return f"{count} along dimension {wrong.dimensions[d]}"
-    if len(wrong.shape) < 2 or count % wrong.shape[-1]:
-        return str(count)
-    rows = count // wrong.shape[-1]
-    return f"{rows} row{'s' if abs(rows) > 1 else ''}"
-
-
-def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]]:
-    """Returns the distances between wrong elements and equal right ones: in elements, and along single dimensions."""
+    """Gives rotations of the output, by elements or along one dimension, as far as an element that stands at few places shows."""
     values, counts = np.unique(wrong.right, return_counts=True)
-    nearest = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
-    frequency = np.where(values[nearest] == wrong.wrong_bits, counts[nearest], 0)
-    occurring = np.flatnonzero(frequency)
-    rarest = occurring[np.argsort(frequency[occurring], kind="stable")]
-    flat: dict[int, None] = {}
-    along: dict[tuple[int, int], None] = {}
-    total = len(wrong.actual)
-    chosen = {int(rarest[i * (len(rarest) - 1) // _ANCHORS]) for i in range(_ANCHORS + 1)} if len(rarest) else set()
-    for i in sorted(chosen):
-        at = int(wrong.wrong[i])
-        for place in np.flatnonzero(wrong.right == wrong.actual[at])[:_DISPLACEMENTS].tolist():
-            distance = (at - place) % total
-            flat[min(distance, distance - total, key=abs)] = None
-            positions = np.unravel_index((at, place), wrong.shape or (1,))
-            steps = [(d, int(c[0] - c[1])) for d, c in enumerate(positions) if c[0] != c[1]]
-            if len(steps) == 1 and len(wrong.shape) > 1:
-                (d, step), size = steps[0], wrong.shape[steps[0][0]]
-                along[d, min(step % size, step % size - size, key=abs)] = None
-    return sorted(filter(None, flat), key=abs), sorted(along, key=lambda pair: abs(pair[1]))
+    places = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
+    frequency = np.where(values[places] == wrong.wrong_bits, counts[places], len(wrong.right) + 1)
+    at = int(wrong.wrong[frequency.argmin()])
+    for place in np.flatnonzero(wrong.right == wrong.actual[at])[:_DISPLACEMENTS].tolist():
+        distance = _shortest(at - place, len(wrong.actual))
+        yield f"the output is rotated by {distance}", partial(_rolled, (-1,), 0, distance)
+        positions = np.unravel_index((at, place), wrong.shape or (1,))
+        steps = [(d, int(after - before)) for d, (after, before) in enumerate(positions) if after != before]
+        if len(steps) == 1 and len(wrong.shape) > 1:
+            ((d, step),) = steps
+            distance = _shortest(step, wrong.shape[d])
+            text = f"the output is rotated by {distance} along dimension {wrong.dimensions[d]}"
+            yield text, partial(_rolled, wrong.shape, d, distance)
 
 
-def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
-    if d < 0:
-        return lambda elements: np.roll(elements, count)
-    return lambda elements: np.roll(elements.reshape(wrong.shape), count, d).reshape(-1)
+def _shortest(distance: int, size: int) -> int:
+    """Returns a distance modulo a size, forwards or backwards, whichever is shorter."""
+    return min(distance % size, distance % size - size, key=abs)
+
+
+def _rolled(shape: tuple[int, ...], d: int, count: int, elements: Elements) -> Elements:
+    return np.roll(elements.reshape(shape), count, d).reshape(-1)
 
 
 # --- the same elements in another order ----------------------------------------------------------------------------
@@ -176,7 +155,9 @@ def _repeated(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
     shape, count = wrong.shape, len(wrong.actual)
     for first, last in itertools.combinations(range(len(shape) + 1), 2):
         for word, at in (("first", 0), ("last", -1)):
-            yield _repeated_text(wrong, first, last, word), _collapsed(shape, first, last, at)
+            numbers = " to ".join(dict.fromkeys(str(wrong.dimensions[d]) for d in (first, last - 1)))
+            text = f"every position along dimension {numbers} is the {word} one"
+            yield text, _collapsed(shape, first, last, at)
     place = np.arange(count)
     for group in itertools.takewhile(lambda group: group < count, _GROUPS):
         start = place // group * group
@@ -193,20 +174,6 @@ def _collapsed(shape: tuple[int, ...], first: int, last: int, at: int) -> Moves:
     """Takes position `at` in the dimensions from `first` on, before `last`, for all positions."""
     part = tuple(slice(None) if not first <= d < last else slice(at, at + 1 or None) for d in range(len(shape)))
     return lambda elements: np.broadcast_to(elements.reshape(shape)[part], shape).reshape(-1)
-
-
-def _repeated_text(wrong: WrongOutput, first: int, last: int, word: str) -> str:
-    count, numbers = len(wrong.shape), wrong.dimensions
-    if (first, last) == (0, count):
-        return f"every element is the {word} one"
-    if first == 0:
-        block = "row" if last == count - 1 else f"block behind dimension {numbers[last - 1]}"
-        return f"every {block} is the {word} one"
-    if last == count:
-        block = "row" if first == count - 1 else f"block behind dimension {numbers[first - 1]}"
-        return f"each {block} holds its {word} element only"
-    where = " to ".join(dict.fromkeys((str(numbers[first]), str(numbers[last - 1]))))
-    return f"every position along dimension {where} is the {word} one"
 
 
 def _end_copied(wrong: WrongOutput) -> Iterator[Relation]:
@@ -255,27 +222,7 @@ def where(wrong: WrongOutput, same: Mask) -> str:
         return f"the elements from number {low} on are"
     if same[: high + 1].all():
         return f"the elements up to number {high} are"
-    box = None if wrong.large else _box(wrong, same)
-    return f"the elements at {box} are" if box else "some elements are"
-
-
-def _box(wrong: WrongOutput, same: Mask) -> str | None:
-    """Returns the positions of the wrong elements along each dimension, if all elements there belong to them."""
-    positions: list[Numbers] = [np.unique(c) for c in np.unravel_index(wrong.wrong, wrong.shape)]
-    texts = []
-    for number, size, chosen in zip(wrong.dimensions, wrong.shape, positions, strict=True):
-        if len(chosen) == size:
-            continue
-        if len(chosen) == 1:
-            position = "the last position" if chosen[0] == size - 1 else f"position {chosen[0]}"
-            texts.append(f"{position} of dimension {number}")
-        elif chosen[-1] - chosen[0] == len(chosen) - 1:
-            texts.append(f"the positions {chosen[0]} to {chosen[-1]} of dimension {number}")
-        else:
-            return None
-    if not texts or prod(map(len, positions)) == len(same):
-        return None
-    return " and ".join(texts) if same.reshape(wrong.shape)[np.ix_(*positions)].all() else None
+    return "some elements are"
 
 
 # --- values ---

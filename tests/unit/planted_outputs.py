@@ -68,7 +68,7 @@ def whole(change):
 PLANTED = {
     "rotated": (flat(lambda x: np.roll(x, 1)), "shift", "the output is rotated by 1"),
     "rotated back": (flat(lambda x: np.roll(x, -3)), "shift", "the output is rotated by -3"),
-    "rotated by rows": (flat(lambda x: np.roll(x, 10)), "shift", "the output is rotated by 2 rows"),
+    "rotated by rows": (flat(lambda x: np.roll(x, 10)), "shift", "the output is rotated by 10"),
     "rotated in rows": (whole(lambda x: np.roll(x, 1, 2)), "shift", "the output is rotated by 1 along dimension 2"),
     "rotated in batches": (whole(lambda x: np.roll(x, 1, 1)), "shift", "the output is rotated by 1 along dimension 1"),
     "flipped": (whole(lambda x: np.flip(x, 1)), "permutation", "the output is in reverse order along dimension 1"),
@@ -97,12 +97,16 @@ PLANTED = {
         "permutation",
         "the elements of each group of 4 are in reverse order",
     ),
-    "first row": (whole(lambda x: 0 * x + x[:1, :1]), "repeat", "every row is the first one"),
-    "last block": (whole(lambda x: 0 * x + x[-1:]), "repeat", "every block behind dimension 0 is the last one"),
+    "first row": (
+        whole(lambda x: 0 * x + x[:1, :1]),
+        "repeat",
+        "every position along dimension 0 to 1 is the first one",
+    ),
+    "last block": (whole(lambda x: 0 * x + x[-1:]), "repeat", "every position along dimension 0 is the last one"),
     "first of each block": (
         whole(lambda x: 0 * x + x[:, :1, :1]),
         "repeat",
-        "each block behind dimension 0 holds its first element only",
+        "every position along dimension 1 to 2 is the first one",
     ),
     "first of the middle": (
         whole(lambda x: 0 * x + x[:, :1]),
@@ -135,12 +139,12 @@ PLANTED = {
     "ends of rows lost": (
         whole(lambda x: np.where(np.arange(5) > 2, x.dtype.type(0), x)),
         "missing",
-        "the elements at the positions 3 to 4 of dimension 2 are zero",
+        "some elements are zero",
     ),
     "a block lost": (
         whole(lambda x: np.where(np.arange(6)[:, None, None] == 2, x.dtype.type(0), x)),
         "missing",
-        "the elements at position 2 of dimension 0 are zero",
+        "some elements are zero",
     ),
     "every third lost": (
         flat(lambda x: np.where(np.arange(120) % 3 == 1, x.dtype.type(0), x)),

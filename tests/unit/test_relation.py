@@ -89,7 +89,7 @@ class TestPlanted:
         relation = relations(case, rotated.tolist())[0]
         pairs = enumerate(zip(case.expected, rotated.tolist(), strict=True))
         wrong = [i for i, (e, a) in pairs if e is not None and e != a]
-        assert ("shift", "the output is rotated by 12 rows") == (relation.kind, relation.text)
+        assert ("shift", "the output is rotated by 60") == (relation.kind, relation.text)
         assert (len(wrong), len(wrong)) == (relation.wrong, relation.explained)
         zeros = relations(case, [0] * 120)[0]
         assert ("output-zero", 118, 118) == (zeros.fault, zeros.explained, zeros.wrong)
