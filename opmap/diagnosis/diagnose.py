@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
@@ -21,15 +21,24 @@ from .asking import Asked, make_exact
 from .causes import (
     Cause,
     best_label,
-    cause_of,
     causes,
     joined,
     told_relation,
-    whole_relation,
     with_models,
     without_calls,
 )
-from .diagnosis import NOT_ALWAYS, NOT_CHECKED, Diagnosis, is_unknown, unknown_as_one, vague_as_one
+from .diagnosis import (
+    NOT_ALWAYS,
+    NOT_CHECKED,
+    Diagnosis,
+    is_unknown,
+    join_a_larger_one,
+    part_of,
+    unknown_as_one,
+    vague_as_one,
+    with_covered,
+    with_errors,
+)
 from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
@@ -83,7 +92,7 @@ def separated(
     condition, which would depend on chance. First these cases are removed from the other causes.
     """
     unstable = _not_again(run, fresh)
-    parts = [_part(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
+    parts = [part_of(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
     ordered = sorted(filter(None, parts), key=lambda cause: -len(cause.failures))
     found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
     found += [Diagnosis(cause, NOT_CHECKED) for cause in ordered[len(found) :]]
@@ -133,17 +142,6 @@ def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
         return not judge(cause.smallest.case).failed
 
 
-def _part(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) -> Cause | None:
-    """Returns the cause with only its failures inside, or outside, of some case ids; None if there are none."""
-    some = [failure for failure in cause.failures if cause.only_batched or (failure.case.id in ids) is inside]
-    if cause.only_batched:
-        return None if inside else cause
-    if len(some) in (0, len(cause.failures)):
-        return cause if some else None
-    searched = [failure for failure in some if failure.relations] or [failure_of(some[0].case, some[0].record)]
-    return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
-
-
 def _not_again(run: JudgedRun, fresh: Fresh) -> set[str]:
     """Returns the ids of the failed cases that pass when they are run again, in one process and in another order."""
     failed = [run.judged[n] for n in run.failed_alone if run.judged[n][1].verdict in (Verdict.MISMATCH, Verdict.ERROR)]
@@ -188,21 +186,6 @@ def diagnoses(
             done.append(diagnosis)
         advance()
     return [diagnosis.with_closest(run) for diagnosis in vague_as_one(run, done)]
-
-
-def join_a_larger_one(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
-    """Joins a cause that lost its relation to one of `done` that has none, and whose exact condition holds for it.
-
-    Returns whether there is one.
-    """
-    if not diagnosis.cause.relation.vague:
-        return False
-    for at, larger in enumerate(done):
-        whole, left = with_covered(larger, [diagnosis], run) if larger.cause.relation.vague else (larger, [diagnosis])
-        if not left:
-            done[at] = whole
-            return True
-    return False
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
@@ -426,7 +409,7 @@ def _with_answers(
     cases, new = [*passing, *(case for case, _ in asked.answers)], Asking(learned, rivals, judge)
     same = new.fault is ask.fault or all(ask.shows(case) == new.shows(case) for case in cases)
     exact = replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge) if same else None)
-    return exact if cause.mismatch else _with_errors(exact, cause.failures), same
+    return exact if cause.mismatch else with_errors(exact, cause.failures), same
 
 
 def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:
@@ -436,13 +419,6 @@ def _learned(run: JudgedRun, cause: Cause, answers: Sequence[Failure]) -> Cause:
     failures = with_models([*(failure for failure in cause.failures if failure.relations), *answers])
     label = best_label(failures)
     return replace(cause, label=label, relation=told_relation(run, label, failures))
-
-
-def _with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
-    """Returns the diagnosis of errors with these failures. The title says what they and the smallest case have in common."""
-    cause = diagnosis.cause
-    relation = whole_relation(cause.label, [*failures, *filter(None, [diagnosis.shrunk])])
-    return replace(diagnosis, cause=replace(cause, failures=tuple(failures), relation=relation))
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
@@ -458,46 +434,3 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
         search.shrink(start)
     smallest = search.smallest
     return None if smallest is None or smallest.case is cause.smallest.case else smallest
-
-
-def with_covered(
-    diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun, *, only_claimed: bool = False
-) -> tuple[Diagnosis, list[Diagnosis]]:
-    """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
-
-    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such. If these are
-    too many, another fault is in them: only failures that the cause claims are taken.
-    """
-    condition = diagnosis.cause.condition
-    if not diagnosis.exact or condition is None:
-        return diagnosis, list(others)
-    covered: list[Failure] = []
-    left: list[Diagnosis] = []
-    for other in others:
-        if other.cause.mismatch != diagnosis.cause.mismatch or not other.always:
-            left.append(other)
-            continue
-        features = run.features([failure.case for failure in other.cause.failures])
-        ids = {
-            failure.case.id
-            for failure, given in zip(other.cause.failures, features, strict=True)
-            if condition.holds(given)
-            and (not (only_claimed or other.cause.is_named) or diagnosis.cause.claims(failure))
-        }
-        covered += [failure for failure in other.cause.failures if failure.case.id in ids]
-        rest = _part(run, other.cause, ids, False)
-        if rest is not None:
-            left.append(replace(other, cause=rest))
-    cause = diagnosis.cause
-    failures = (*cause.failures, *covered)  # its own smallest case stays the first: its stability is known
-    if not cause.mismatch:  # the title says whether all have its message
-        return _with_errors(diagnosis, failures), left
-    shown = [(cause.relation_of(failure), cause.claims(failure)) for failure in covered if failure.relations]
-    explained, wrong = sum(r.explained for r, claimed in shown if claimed), sum(r.wrong for r, _ in shown)
-    relation = replace(
-        cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
-    )
-    if relation.or_unknown() is not relation and not only_claimed:
-        return with_covered(diagnosis, others, run, only_claimed=True)
-    whole = replace(cause, failures=failures, relation=relation)
-    return replace(diagnosis, cause=whole), left

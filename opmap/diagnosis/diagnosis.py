@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
 from ..cases.features import features
 from .asking import Asked
-from .causes import Cause, joined
+from .causes import Cause, best_label, cause_of, joined, whole_relation
 from .conditions import Condition, approximate
-from .failures import Failure
+from .failures import Failure, failure_of
 from .judged_run import JudgedRun
 from .relation import OF_FORM
 from .sides import Sides
@@ -205,3 +205,82 @@ def _is_most(cause: Cause, wrong: Sequence[Diagnosis]) -> bool:
     return cause.relation.explained >= FEWEST_ELEMENTS or 2 * len(cause.failures) > sum(
         len(diagnosis.cause.failures) for diagnosis in wrong
     )
+
+
+# --- failures of one cause that are another one's ---
+
+
+def join_a_larger_one(diagnosis: Diagnosis, done: list[Diagnosis], run: JudgedRun) -> bool:
+    """Joins a cause that lost its relation to one of `done` that has none, and whose exact condition holds for it.
+
+    Returns whether there is one.
+    """
+    if not diagnosis.cause.relation.vague:
+        return False
+    for at, larger in enumerate(done):
+        whole, left = with_covered(larger, [diagnosis], run) if larger.cause.relation.vague else (larger, [diagnosis])
+        if not left:
+            done[at] = whole
+            return True
+    return False
+
+
+def part_of(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) -> Cause | None:
+    """Returns the cause with only its failures inside, or outside, of some case ids; None if there are none."""
+    some = [failure for failure in cause.failures if cause.only_batched or (failure.case.id in ids) is inside]
+    if cause.only_batched:
+        return None if inside else cause
+    if len(some) in (0, len(cause.failures)):
+        return cause if some else None
+    searched = [failure for failure in some if failure.relations] or [failure_of(some[0].case, some[0].record)]
+    return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
+
+
+def with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
+    """Returns the diagnosis of errors with these failures. The title says what they and the smallest case have in common."""
+    cause = diagnosis.cause
+    relation = whole_relation(cause.label, [*failures, *filter(None, [diagnosis.shrunk])])
+    return replace(diagnosis, cause=replace(cause, failures=tuple(failures), relation=relation))
+
+
+def with_covered(
+    diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun, *, only_claimed: bool = False
+) -> tuple[Diagnosis, list[Diagnosis]]:
+    """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
+
+    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such. If these are
+    too many, another fault is in them: only failures that the cause claims are taken.
+    """
+    condition = diagnosis.cause.condition
+    if not diagnosis.exact or condition is None:
+        return diagnosis, list(others)
+    covered: list[Failure] = []
+    left: list[Diagnosis] = []
+    for other in others:
+        if other.cause.mismatch != diagnosis.cause.mismatch or not other.always:
+            left.append(other)
+            continue
+        features = run.features([failure.case for failure in other.cause.failures])
+        ids = {
+            failure.case.id
+            for failure, given in zip(other.cause.failures, features, strict=True)
+            if condition.holds(given)
+            and (not (only_claimed or other.cause.is_named) or diagnosis.cause.claims(failure))
+        }
+        covered += [failure for failure in other.cause.failures if failure.case.id in ids]
+        rest = part_of(run, other.cause, ids, False)
+        if rest is not None:
+            left.append(replace(other, cause=rest))
+    cause = diagnosis.cause
+    failures = (*cause.failures, *covered)  # its own smallest case stays the first: its stability is known
+    if not cause.mismatch:  # the title says whether all have its message
+        return with_errors(diagnosis, failures), left
+    shown = [(cause.relation_of(failure), cause.claims(failure)) for failure in covered if failure.relations]
+    explained, wrong = sum(r.explained for r, claimed in shown if claimed), sum(r.wrong for r, _ in shown)
+    relation = replace(
+        cause.relation, explained=cause.relation.explained + explained, wrong=cause.relation.wrong + wrong
+    )
+    if relation.or_unknown() is not relation and not only_claimed:
+        return with_covered(diagnosis, others, run, only_claimed=True)
+    whole = replace(cause, failures=failures, relation=relation)
+    return replace(diagnosis, cause=whole), left

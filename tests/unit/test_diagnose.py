@@ -18,16 +18,8 @@ from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import (
-    Asking,
-    diagnoses,
-    join_a_larger_one,
-    make_condition_exact,
-    quick_diagnoses,
-    settled,
-    with_covered,
-)
-from opmap.diagnosis.diagnosis import Closest, Diagnosis, unknown_as_one, vague_as_one
+from opmap.diagnosis.diagnose import Asking, diagnoses, make_condition_exact, quick_diagnoses, settled
+from opmap.diagnosis.diagnosis import Closest, Diagnosis, join_a_larger_one, unknown_as_one, vague_as_one, with_covered
 from opmap.diagnosis.failures import case_size, earlier_calls, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import Relation
