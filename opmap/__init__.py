@@ -25,7 +25,7 @@ _PUBLIC = {
     "OperatorDesc": "descriptors",
     "OpmapError": "errors",
     "Record": "judge.record",
-    "Session": "session",
+    "ValidationRun": "session",
     "SessionOptions": "session",
     "Spec": "spec",
     "Tensor": "tensors",

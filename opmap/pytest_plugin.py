@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .cases.contract_probes import ContractProbe
     from .cases.probes import Probe
     from .judge.record import Record
-    from .session import Session
+    from .session import ValidationRun
 
     Check: TypeAlias = Callable[[Case | Probe | ContractProbe], Record]
 
@@ -224,14 +224,14 @@ class _State:
         self._failures = 0
 
     @cached_property
-    def session(self) -> Session:
+    def session(self) -> ValidationRun:
         """The session. Raises UsageError if the file of known failures cannot be used."""
-        from .session import Session
+        from .session import ValidationRun
 
         prefix, options = "opmap_", vars(self.config.option)
         named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
         with _usage_errors():
-            return Session(SessionOptions.read(named), whole=False)
+            return ValidationRun(SessionOptions.read(named), whole=False)
 
     @cached_property
     def _awaited(self) -> set[str]:

@@ -6,7 +6,7 @@
   of the import contract in pyproject.toml.
 - An operator: the code lines of its Python file, and the lines of its spec without blank lines, comments, tables of supported
   types and examples; at most 80 and 150 are wanted. `--operators` lists them.
-- Calls: the Python functions of opmap that run while `Session.judge_all` judges one case of `standard` on the CPU EP, in a
+- Calls: the Python functions of opmap that run while `ValidationRun.judge_all` judges one case of `standard` on the CPU EP, in a
   process that judged nothing before; the files that they are in; and the calls from one room into another. `--calls`
   lists them.
 """
@@ -116,7 +116,7 @@ def layers() -> int:
 def calls_of_a_case() -> tuple[Counter[tuple[str, str]], int]:
     """Returns the calls of one case as (file, function), and how many of them lead from one room into another."""
     sys.path.insert(0, str(HOUSE))
-    from opmap import Session, SessionOptions
+    from opmap import SessionOptions, ValidationRun
     from opmap.cases.catalogue import catalogue
 
     case = next(case for case in catalogue("standard", globs=["gather/*"]) if "example" not in case.id)
@@ -135,7 +135,7 @@ def calls_of_a_case() -> tuple[Counter[tuple[str, str]], int]:
         came_from = caller and _file(caller)
         changes += came_from is not None and came_from.split("/")[0] != file.split("/")[0]
 
-    with Session(SessionOptions(provider="cpu", tier="standard"), cases=[case]) as session:
+    with ValidationRun(SessionOptions(provider="cpu", tier="standard"), cases=[case]) as session:
         session.open()
         sys.setprofile(count)
         try:

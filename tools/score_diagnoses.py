@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.faults import FAULTS
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 def named(name: str, tier: str) -> bool | None:
     """Prints whether the causes of a run name a fault; None if no case fails."""
     start = time.perf_counter()
-    with Session(SessionOptions.read({"provider": f"fault:{name}", "tier": tier})) as session:
+    with ValidationRun(SessionOptions.read({"provider": f"fault:{name}", "tier": tier})) as session:
         session.judge_all()
         run = JudgedRun(session.judged, session.calls)
         between = time.perf_counter()

@@ -208,7 +208,7 @@ def small_scope(operator: Operator, wanted: Collection[str] | None = None) -> It
     if wanted is not None and not any(beginning.startswith(f"{operator.name.lower()}/") for beginning in beginnings):
         return
     forms = _world_forms(descriptor.spec())
-    for i, outline in enumerate(operator.world(*descriptor.spec().world)):
+    for i, outline in enumerate(operator.small_scope(*descriptor.spec().small_scope)):
         data = DATA_PATTERNS[i // len(forms) % len(DATA_PATTERNS)]
         shape = shape_word(len(next(iter(outline.sizes.values()))), descriptor.short_names(), outline.numbers)
         wanted_widths = [

@@ -24,7 +24,7 @@ from .probes import Probe, probes
 from .variants import PLAIN, VARIANTS, Variant
 
 if TYPE_CHECKING:
-    from ..engines.providers import OpenProvider
+    from ..engines.providers import Provider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class Selection:
             return Wanted(ids=self.all_ids, globs=self.wanted.globs).has_prefix(CONTRACT)
         return self.tier == "contract"
 
-    def probes(self, provider: OpenProvider | None = None) -> list[Probe | ContractProbe]:
+    def probes(self, provider: Provider | None = None) -> list[Probe | ContractProbe]:
         """Returns the probes and contract probes that the provider can run; without a provider, all.
 
         Contract probes are in the tiers `contract` and `full`, and in every tier if an id or a glob begins with `contract/`.
@@ -164,7 +164,7 @@ class Selection:
             chosen += self._contract_probes(provider, fits)
         return chosen
 
-    def _contract_probes(self, provider: OpenProvider | None, fits: Callable[[str], bool]) -> list[ContractProbe]:
+    def _contract_probes(self, provider: Provider | None, fits: Callable[[str], bool]) -> list[ContractProbe]:
         named = [text for text in (*self.all_ids, *self.wanted.globs, *self.globs) if text.startswith(CONTRACT)]
         in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.all_ids)
         matches = matcher(named)
@@ -204,7 +204,7 @@ def is_operator(word: str) -> bool:
         return False
 
 
-def has_variant(provider: OpenProvider, variant: Variant) -> bool:
+def has_variant(provider: Provider, variant: Variant) -> bool:
     """Returns whether a provider has a variant.
 
     A provider that runs cases has the catalogue's own cases only. A third party's provider without sessions has every

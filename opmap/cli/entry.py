@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..engines.machine.garbage import collect_less_often
 from ..errors import InputError, OpmapError
-from ..evidence.terminal import abandon_stdout, open_closed_streams, print_error
+from ..reports.terminal import abandon_stdout, open_closed_streams, print_error
 from .parser import parser
 from .start import handle_signals, interrupt
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ..cases.case import Case
 from ..cases.features import features
 from .conditions import Condition, Region, approximate, separate
-from .evidence import Asked, Evidence
+from .known_answers import Asked, Evidence
 from .new_cases import MOST_ELEMENTS, largest_tensor
 from .questions import Questions
 from .thresholds import ENOUGH, FEWEST_FRESH, FEWEST_KNOWN, MOST_FRESH

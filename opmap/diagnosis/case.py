@@ -21,7 +21,7 @@ from ..descriptors import OperatorDesc
 from ..pseudocode import array_of
 from ..reducer import Budget, Reduction, lower_numbers, shrink, without_some
 from ..tensors import DataType, Tensor, to_bits
-from .draft import GAP, RANKS, Draft
+from .draft import GAP, RANKS, DescriptorEdit
 
 _CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
 """The sizes to which all sizes are cut together, one after the other."""
@@ -72,7 +72,7 @@ def _key(case: Case) -> Hashable:
 
 def _redrafted(case: Case, **changes: object) -> Iterator[Case]:
     """Gives the case with another descriptor, if it is valid and fits the variant. Values are kept as far as they go."""
-    desc = dataclasses.replace(Draft.of(case.desc), **changes).completed()  # type: ignore[arg-type]
+    desc = dataclasses.replace(DescriptorEdit.of(case.desc), **changes).completed()  # type: ignore[arg-type]
     if desc is None or desc == case.desc:
         return
     tensors = {}
@@ -124,7 +124,7 @@ def is_possible(case: Case) -> bool:
 
 def _sizes(case: Case) -> dict[str, tuple[int, ...]]:
     """Returns the sizes that no formula gives."""
-    return Draft.of(case.desc).sizes
+    return DescriptorEdit.of(case.desc).sizes
 
 
 def _cut(case: Case) -> Iterator[Case]:
@@ -172,7 +172,7 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
 
     Numbers stay, or some become one less.
     """
-    sizes, numbers = _sizes(case), Draft.of(case.desc).numbers
+    sizes, numbers = _sizes(case), DescriptorEdit.of(case.desc).numbers
     count = case.desc.output.dimension_count
     same = [(at,) * len(sizes) for at in range(count)]
     different = itertools.product(range(count), repeat=len(sizes)) if len(sizes) <= _MOST_TENSORS else ()
@@ -218,7 +218,7 @@ def _merged_dimensions(case: Case) -> Iterator[Case]:
 
 def _plainer_layouts(case: Case) -> Iterator[Case]:
     """Gives the case with an input packed; with its dimensions in order; without gaps."""
-    numbers = Draft.of(case.desc).numbers
+    numbers = DescriptorEdit.of(case.desc).numbers
     for name in case.desc.spec().strided:
         ranks = case.desc.tensors[name].layout.ranks
         packed = tuple(range(len(ranks), 0, -1))
@@ -228,7 +228,7 @@ def _plainer_layouts(case: Case) -> Iterator[Case]:
 
 
 def _lower_numbers(case: Case) -> Iterator[Case]:
-    numbers = Draft.of(case.desc).numbers
+    numbers = DescriptorEdit.of(case.desc).numbers
     for name, number in case.desc.numbers.items():
         if isinstance(number, tuple):
             for at, n in enumerate(number):

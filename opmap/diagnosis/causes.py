@@ -423,7 +423,7 @@ def _error_title(label: Label, failures: Sequence[Failure]) -> str:
     The messages are those of the failures with the label; if there are others, the title says so.
     """
     alike = [failure.record for failure in failures if label in failure.labels]
-    if any(record.path for record in alike):
+    if any(record.error_at for record in alike):
         return label[1]  # the source line and the code name the error
     words = _common_words([without_stack(record.message or "") for record in alike])
     manner, _, fragment = label[1].partition(": ")

@@ -13,7 +13,7 @@ RANKS, GAP = ".Ranks", ".Gap"
 
 
 @dataclass
-class Draft:
+class DescriptorEdit:
     """The sizes that no formula gives, the numbers, and the two data types of a descriptor. A change may make it invalid.
 
     An input in any layout has two entries among the numbers, by which its strides follow from its sizes: `RANKS` and `GAP`.
@@ -26,7 +26,7 @@ class Draft:
     index_type: DataType
 
     @classmethod
-    def of(cls, desc: OperatorDesc) -> Draft:
+    def of(cls, desc: OperatorDesc) -> DescriptorEdit:
         """Returns the draft of a descriptor. Without index tensors, both types are the same."""
         indices, data_type = desc.index_tensors(), desc.first_data.data_type
         layouts = {name: desc.tensors[name].layout for name in desc.spec().strided}

@@ -23,7 +23,7 @@ from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick
 from ..tensors import DataType, Tensor, to_bits
-from .draft import Draft
+from .draft import DescriptorEdit
 
 MOST_ELEMENTS = 1 << 11
 """The most elements of a tensor of a new case, unless `NewCases.most_elements` is changed."""
@@ -50,7 +50,7 @@ class NewCases:
         self.variants = tuple(dict.fromkeys(case.layout or case.variant for case in cases))
         self.aims: tuple[int, ...] = ()
         self.most_elements = MOST_ELEMENTS
-        self._moves: tuple[Callable[[Draft], None], ...] = (
+        self._moves: tuple[Callable[[DescriptorEdit], None], ...] = (
             self._data_type,
             self._index_type,
             self._size,
@@ -66,7 +66,7 @@ class NewCases:
 
     def near(self, case: Case) -> Case | None:
         """Returns a case that differs from `case` in up to three steps; None if this try gave no valid case."""
-        draft = Draft.of(case.desc)
+        draft = DescriptorEdit.of(case.desc)
         for _ in range(self._below(4)):
             pick(self.source, self._moves)(draft)
         if any(min(s, default=0) < 1 or prod(s) > self.most_elements for s in draft.sizes.values()):
@@ -195,7 +195,7 @@ class NewCases:
     def _below(self, end: int) -> int:
         return self.source.integer(0, end - 1)
 
-    def _operator(self, draft: Draft) -> None:
+    def _operator(self, draft: DescriptorEdit) -> None:
         """Takes another operator with the same sizes, if its tensors have the same names.
 
         Numbers that both have are kept.
@@ -206,10 +206,10 @@ class NewCases:
             draft.cls = cls
             draft.numbers = {name: draft.numbers.get(name, self._below(8)) for name in spec.short_names}
 
-    def _data_type(self, draft: Draft) -> None:
+    def _data_type(self, draft: DescriptorEdit) -> None:
         draft.data_type = pick(self.source, data_types(draft.cls.operator))
 
-    def _index_type(self, draft: Draft) -> None:
+    def _index_type(self, draft: DescriptorEdit) -> None:
         types = index_types(draft.cls.operator)
         draft.index_type = pick(self.source, types) if types else draft.data_type
 
@@ -220,7 +220,7 @@ class NewCases:
             return max(before + self.source.integer(-1, 1), 1)
         return pick(self.source, SIZES)
 
-    def _size(self, draft: Draft) -> None:
+    def _size(self, draft: DescriptorEdit) -> None:
         """Changes one size: of one dimension, of it in all tensors, or also of another dimension of this size."""
         places = [(name, i) for name, sizes in draft.sizes.items() for i in range(len(sizes))]
         name, at = pick(self.source, places)
@@ -236,7 +236,7 @@ class NewCases:
         for n, i in chosen:
             draft.sizes[n] = (*draft.sizes[n][:i], after, *draft.sizes[n][i + 1 :])
 
-    def _number(self, draft: Draft) -> None:
+    def _number(self, draft: DescriptorEdit) -> None:
         if draft.numbers:
             name = pick(self.source, tuple(draft.numbers))
             number = draft.numbers[name]
@@ -246,7 +246,7 @@ class NewCases:
                 at = self._below(len(number))
                 draft.numbers[name] = (*number[:at], self._other(draft, name, number[at]), *number[at + 1 :])
 
-    def _other(self, draft: Draft, name: str, number: int) -> int:
+    def _other(self, draft: DescriptorEdit, name: str, number: int) -> int:
         """Returns another number of a field. A number with a sign mostly changes it, or is an end of its type."""
         low, high = draft.limits(name)
         if low < 0 and self._below(3) == 0:
@@ -257,7 +257,7 @@ class NewCases:
     def _step(self) -> int:
         return (-1, 1)[self._below(2)]
 
-    def _more_dimensions(self, draft: Draft) -> None:
+    def _more_dimensions(self, draft: DescriptorEdit) -> None:
         """Adds one dimension to all tensors, at one place or at places of their own. Some numbers go up by one."""
         count, size = len(next(iter(draft.sizes.values()))), pick(self.source, (1, 1, 2, 3))
         at, together = self.source.integer(0, count), self._below(2)
@@ -269,7 +269,7 @@ class NewCases:
                 draft.numbers[name] = (*number[:at], pick(self.source, (0, 1, size)), *number[at:])
         self._shift_numbers(draft, 1)
 
-    def _fewer_dimensions(self, draft: Draft) -> None:
+    def _fewer_dimensions(self, draft: DescriptorEdit) -> None:
         count = len(next(iter(draft.sizes.values())))
         if count == 1:
             return
@@ -281,13 +281,13 @@ class NewCases:
                 draft.numbers[name] = number[:at] + number[at + 1 :]
         self._shift_numbers(draft, -1)
 
-    def _shift_numbers(self, draft: Draft, step: int) -> None:
+    def _shift_numbers(self, draft: DescriptorEdit, step: int) -> None:
         mode = self._below(3)
         for name, number in draft.numbers.items():
             if isinstance(number, int) and (mode == 0 or (mode == 1 and self._below(2))):
                 draft.numbers[name] = max(number + step, 0)
 
-    def _exchange(self, draft: Draft) -> None:
+    def _exchange(self, draft: DescriptorEdit) -> None:
         count = len(next(iter(draft.sizes.values())))
         order = list(range(count))
         first, second = self._below(count), self._below(count)
@@ -297,7 +297,7 @@ class NewCases:
             if isinstance(number, tuple) and len(number) == count:
                 draft.numbers[name] = tuple(number[i] for i in order)
 
-    def _equal(self, draft: Draft) -> None:
+    def _equal(self, draft: DescriptorEdit) -> None:
         """Gives one tensor the sizes of another one."""
         first, second = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
         draft.sizes[first] = draft.sizes[second]

@@ -16,7 +16,7 @@ from ..operators import OPERATORS
 from ..operators.random_source import pick
 from ..tensors import DIRECTML_TYPES, DataType
 from .conditions import Condition, Facet, Region, broken_alone, facets, regions_of
-from .evidence import Evidence
+from .known_answers import Evidence
 from .thresholds import KEPT, MOST_OF_WORD
 
 TRIES = 180

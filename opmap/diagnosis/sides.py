@@ -23,7 +23,7 @@ from ..cases.variants import PLAIN, VARIANTS
 from ..cases.variants.run_modes import ARENA_OFF
 from ..descriptors import OperatorDesc
 from ..engines.provider_facts import DIRECT
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.sessions import CPU, FUSION_OFF
 from ..engines.worker import WorkerProvider
 from ..errors import MappingError, OpmapError
@@ -41,7 +41,7 @@ Answer = Literal["right", "same", "other"]
 """What another side does with a case that fails on the provider: right, the same as the provider, or another failure."""
 
 OpenWith = Callable[..., AbstractContextManager[Judge]]
-"""Opens the provider anew, with further session configuration entries and some options replaced: `Session.fresh`."""
+"""Opens the provider anew, with further session configuration entries and some options replaced: `ValidationRun.fresh`."""
 
 _WRONG = (Verdict.MISMATCH, Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts of a case that gives no right output."""
@@ -136,7 +136,7 @@ def whose_fault(
 ) -> Sides:
     """Returns whose fault the failure of a case is. `record` is the failure.
 
-    `open_with(*entries, **options)` opens the provider in a process of its own, as `Session.fresh` does. Each side runs the
+    `open_with(*entries, **options)` opens the provider in a process of its own, as `ValidationRun.fresh` does. Each side runs the
     case `runs` times; less often if its process ends. A case that hangs or loses the device is run again only if
     `dangerous`. Raises ProviderMissing if the provider cannot be opened again.
     """
@@ -419,7 +419,7 @@ def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
     return None
 
 
-def _other_adapter(case: Case, provider: OpenProvider) -> Iterator[_Change]:
+def _other_adapter(case: Case, provider: Provider) -> Iterator[_Change]:
     """Gives the case on another hardware adapter, if this machine has one."""
     if not provider.directml:
         return

@@ -33,7 +33,7 @@ _SHORT = {"cpu": CPU, "dml": DIRECTML}
 
 
 @dataclass(frozen=True)
-class OpenProvider(ProviderFacts):
+class Provider(ProviderFacts):
     """A provider that is ready to run, and the facts about it. `runner` is what runs the models, or the cases.
 
     The placement that a third party's provider reports is `asserted`: it is believed, not proven. `note` says why another
@@ -46,7 +46,7 @@ class OpenProvider(ProviderFacts):
     device_types: Callable[[], Collection[str] | None] = field(default=lambda: None, kw_only=True)
 
     @classmethod
-    def of(cls, facts: ProviderFacts, runner: Performer | CaseProvider, note: str | None = None) -> OpenProvider:
+    def of(cls, facts: ProviderFacts, runner: Performer | CaseProvider, note: str | None = None) -> Provider:
         """Returns the provider with its facts."""
         return cls(**vars(facts), runner=runner, note=note)
 
@@ -177,7 +177,7 @@ def open_provider(
     provider_options: Mapping[str, str] | None = None,
     session_options: Mapping[str, str] | None = None,
     libraries: Mapping[str, str] | None = None,
-) -> OpenProvider:
+) -> Provider:
     """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:NAME.
 
     `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
@@ -241,7 +241,7 @@ def open_provider(
     refuse_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
         return open_worker(wanted, options=options)
-    return OpenProvider.of(facts_of(wanted), SessionProvider(wanted, options, config=config), note)
+    return Provider.of(facts_of(wanted), SessionProvider(wanted, options, config=config), note)
 
 
 NO_DIRECTML = "This run used the CPU EP and says nothing about DirectML. See: opmap manual windows, opmap manual linux."
@@ -279,12 +279,12 @@ def refuse_options(name: str, **options: object) -> None:
 
 
 def _open_directml(
-    open_worker: Callable[..., OpenProvider],
+    open_worker: Callable[..., Provider],
     options: Mapping[str, str],
     *,
     command: Sequence[str] | None = None,
     adapter: str | None,
-) -> OpenProvider:
+) -> Provider:
     """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
     opened = open_worker(DIRECTML, options=options, command=command, adapter=adapter)
     return replace(opened, device_types=cache(partial(_device_types, opened.adapter, command)))
@@ -303,14 +303,14 @@ def _device_types(adapter: str | None, command: Sequence[str] | None) -> Collect
         opened.close()
 
 
-def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, **choice: Any) -> OpenProvider:
+def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, **choice: Any) -> Provider:
     """Opens DirectML itself in a worker process. Raises ProviderMissing if it does not start or has no device."""
     if command is None and sys.platform != "win32":
         raise ProviderMissing(f"{DIRECT} needs Windows{_HINT if sys.platform.startswith('linux') else ''}")
     return _opened(DirectProvider(DIRECT, options, command=command, **choice))
 
 
-def _open_worker(name: str, /, **choice: Any) -> OpenProvider:
+def _open_worker(name: str, /, **choice: Any) -> Provider:
     """Opens an execution provider of ONNX Runtime, or MODULE:NAME, in a worker process.
 
     `choice` are options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
@@ -319,16 +319,16 @@ def _open_worker(name: str, /, **choice: Any) -> OpenProvider:
     return _opened(WorkerProvider(name, **choice))
 
 
-def _opened(worker: WorkerProvider) -> OpenProvider:
+def _opened(worker: WorkerProvider) -> Provider:
     """Starts a worker process, and returns its provider. Raises ProviderMissing, InputError."""
     try:
-        return OpenProvider.of(worker.facts, worker)
+        return Provider.of(worker.facts, worker)
     except ProviderError as error:
         worker.close()
         raise ProviderMissing(str(error)) from None
 
 
-def _open_third_party(name: str) -> OpenProvider:
+def _open_third_party(name: str) -> Provider:
     """Opens the provider that a factory in a Python module returns, in this process.
 
     Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
@@ -337,4 +337,4 @@ def _open_third_party(name: str) -> OpenProvider:
         provider = ThirdPartyProvider.load(name, import_folders())
     except Unavailable as error:
         raise ProviderMissing(str(error)) from None
-    return OpenProvider.of(provider.facts, provider)
+    return Provider.of(provider.facts, provider)

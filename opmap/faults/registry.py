@@ -1,6 +1,6 @@
 """All faults by name. Each can run as a provider: to show how a failure looks, and to test the suite."""
 
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..errors import InputError, shown, similar
 from .addresses import ADDRESS_FAULTS
 from .arrays import ARRAY_FAULTS
@@ -30,11 +30,11 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def open_fault(name: str) -> OpenProvider:
+def open_fault(name: str) -> Provider:
     """Returns the provider `fault:<name>`. Raises InputError for an unknown name."""
     if name not in FAULTS:
         hint = similar(name, FAULTS) or "; opmap validate --list faults prints them"
         raise InputError(
             f"--provider fault:NAME must name one of the {len(FAULTS)} planted faults, got {shown(name)}{hint}"
         )
-    return OpenProvider(f"fault:{name}", None, None, FaultProvider(FAULTS[name]))
+    return Provider(f"fault:{name}", None, None, FaultProvider(FAULTS[name]))

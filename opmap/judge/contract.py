@@ -12,7 +12,7 @@ from ..engines import steps
 from ..engines.expectations import Difference, in_words, perform_steps
 from ..engines.performer import Performer
 from ..engines.protocol import Placement, origin
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.sessions import CPU, SessionProvider
 from ..engines.worker import HangLimit, NotRun, WorkerProvider
 from ..errors import ProviderError
@@ -20,7 +20,7 @@ from ..vocabulary import Stage, Verdict
 from .record import PlacementRecord, Record
 
 
-def judge_contract(probe: ContractProbe, provider: OpenProvider) -> Record:
+def judge_contract(probe: ContractProbe, provider: Provider) -> Record:
     """Returns the record of one contract probe.
 
     If the provider fails, the CPU EP performs the same steps as a control. A probe that the control fails too is
@@ -41,7 +41,7 @@ def judge_contract(probe: ContractProbe, provider: OpenProvider) -> Record:
         passes, text = _control(probe, provider)
         message += f"; {text}"
         verdict = Verdict.OBSERVED if passes is False else verdict
-    return msgspec.structs.replace(record, verdict=verdict, stage=stage, path=origin(message), message=message)
+    return msgspec.structs.replace(record, verdict=verdict, stage=stage, error_at=origin(message), message=message)
 
 
 def _verdict(difference: Difference) -> tuple[Verdict, Stage | None]:
@@ -60,7 +60,7 @@ def _message(probe: ContractProbe, difference: Difference) -> str:
 
 
 @contextmanager
-def _fresh(provider: OpenProvider) -> Iterator[Performer]:
+def _fresh(provider: Provider) -> Iterator[Performer]:
     """Yields a provider of the same kind in a fresh process, then ends the process.
 
     A third party's provider with --in-process stays in this process. On an emulated device, hangs and lost devices do
@@ -83,7 +83,7 @@ def _fresh(provider: OpenProvider) -> Iterator[Performer]:
             performer.end()
 
 
-def _control(probe: ContractProbe, provider: OpenProvider) -> tuple[bool | None, str]:
+def _control(probe: ContractProbe, provider: Provider) -> tuple[bool | None, str]:
     """Returns whether the CPU EP of the same build of ONNX Runtime passes a probe, and a text; None if it cannot be asked."""
     if probe.providers is not None and CPU not in probe.providers:
         return None, f"no control: its steps have a meaning on {', '.join(probe.providers)} only"

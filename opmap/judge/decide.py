@@ -20,7 +20,7 @@ from ..cases.values import FAR
 from ..cases.variants import VARIANTS
 from ..descriptors import OperatorDesc, TensorDesc, Violation
 from ..engines.protocol import ASSERTED, origin
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.sessions import CPU
 from ..engines.steps import Result
 from ..errors import MappingError, ProviderError
@@ -45,7 +45,7 @@ MAX_DIFFERENCES = 1_000
 """The number of differences that a record lists if the output is too large to be listed in full."""
 
 
-def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
+def decide(outcome: Outcome, provider: Provider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
     If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `path-unproven`,
@@ -70,7 +70,7 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         file=case.file,
         variant=case.variant,
         placement=_believed(outcome),
-        road=outcome.path,
+        path_proof=outcome.path_proof,
         descriptor=outcome.descriptor,
         judge=JudgedBy.PAGE if outcome.check else None,
         fate=outcome.fate,
@@ -91,7 +91,7 @@ def _beyond(outcome: Outcome) -> str | None:
     return OPERATORS[outcome.case.desc.operator].beyond_onnx(outcome.case.desc)
 
 
-def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
+def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: Provider) -> dict[str, Any]:
     """Returns verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
@@ -115,23 +115,23 @@ def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider
     return error_fields(error, provider)
 
 
-def no_judge(case: Case, provider: OpenProvider) -> str | None:
+def no_judge(case: Case, provider: Provider) -> str | None:
     """Returns why a provider is no judge of the bits of a case; None if it is one."""
     operator, data_type = OPERATORS[case.desc.operator], case.desc.output.data_type
     why = operator.not_on_cpu.get(data_type) if provider.name == CPU else None
     return f"the CPU EP is no judge of {operator.onnx_operator} of {data_type.name}: {why}" if why else None
 
 
-def error_fields(error: ProviderError, provider: OpenProvider | None = None) -> dict[str, Any]:
+def error_fields(error: ProviderError, provider: Provider | None = None) -> dict[str, Any]:
     """Returns the fields of a record about an error that ended an item. That the CPU EP lacks a kernel is no fault of it."""
     if provider and error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
         named = re.search(r" for (\w+)\(", str(error))
         message = f"the CPU EP has no kernel of {named[1] if named else 'an operator'}: {error}"
         return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
-    return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
+    return {"verdict": error.verdict, "stage": error.stage, "error_at": origin(str(error)), "message": str(error)}
 
 
-def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
+def _missing_types(outcome: Outcome, provider: Provider) -> list[str]:
     """Returns the data types of a model, and of the descriptor made from it, that the device says it does not support."""
     mapped, supported = outcome.mapped, provider.device_types() if provider.directml else None
     if mapped is None or supported is None:
@@ -140,7 +140,7 @@ def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
     return sorted(data_type.name for data_type in used if data_type.name not in supported)
 
 
-def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
+def _decide_output(outcome: Outcome, provider: Provider) -> dict[str, Any]:
     """Returns verdict, stage and message of a case that no exception ended."""
     check = outcome.check
     assert check is not None, "a case without an error has a check"
@@ -157,7 +157,7 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message, "kinds": kinds or None}
 
 
-def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
+def _decide_right(outcome: Outcome, provider: Provider) -> dict[str, Any]:
     """Returns verdict and message of a case whose outputs are right, or count as right."""
     if outcome.fate not in EXCUSED and (outcome.placement is None or not outcome.placement.shown):
         in_ort_format = VARIANTS[outcome.case.variant].run_mode.name == "ort-format"
@@ -176,7 +176,7 @@ def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     return decide_right(outcome.placement, outcome.fate, provider)
 
 
-def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider: OpenProvider) -> dict[str, Any]:
+def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider: Provider) -> dict[str, Any]:
     """Returns verdict and message of a result whose values are right, where only the place at which it ran can be wrong."""
     if fate not in EXCUSED and (placement is None or not placement.shown):
         return {"verdict": Verdict.FALLBACK, "message": _unproven(placement, provider)}
@@ -185,7 +185,7 @@ def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider:
     return {"verdict": Verdict.PASS, "message": message}
 
 
-def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
+def _unproven(placement: PlacementRecord | None, provider: Provider) -> str:
     if placement is None or not placement.nodes:
         return f"nothing shows that a node ran on {provider.name}"
     return f"asked for {provider.name}, got {', '.join(placement.elsewhere)}"
@@ -276,7 +276,7 @@ def _tensor_record(
 # --- models that are no case's -------------------------------------------------------------------------------------
 
 
-def decide_model(record: Record, provider: OpenProvider, result: Result, problem: str | None) -> Record:
+def decide_model(record: Record, provider: Provider, result: Result, problem: str | None) -> Record:
     """Returns the record of a model that was run once. `problem` is what is wrong with its outputs; None if they are right."""
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     if problem:
@@ -289,7 +289,7 @@ def decide_model(record: Record, provider: OpenProvider, result: Result, problem
 # --- what was not run ----------------------------------------------------------------------------------------------
 
 
-def not_run(item: Item, provider: OpenProvider | str, verdict: Verdict, message: str) -> Record:
+def not_run(item: Item, provider: Provider | str, verdict: Verdict, message: str) -> Record:
     """Returns the record of an item that was not run. `provider` is its name if it is missing."""
     fields = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
     return Record.on(provider, item.id, operator_of(item), verdict=verdict, message=message, **fields)
@@ -307,7 +307,7 @@ def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str)
         return Record.on(provider, dispatch.name, dispatch.operator, file=file, **fields)
     if dispatch.error is not None:
         path, message = dispatch.error.path, dispatch.error.message
-        fields = {"verdict": Verdict.ERROR, "stage": Stage.READ, "path": path, "message": message}
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.READ, "error_at": path, "message": message}
         return Record.on(provider, dispatch.name, dispatch.operator, file=file, **fields)
     return None
 
@@ -320,7 +320,7 @@ def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[
         "stage": Stage.VALIDATE,
         "rule": first.rule,
         "rules": list(dict.fromkeys(v.rule for v in violations)),
-        "path": f"{path}.{first.subject}" if path else first.subject,
+        "error_at": f"{path}.{first.subject}" if path else first.subject,
         "message": f"{first.message} ({first.rule})",
     }
 
@@ -361,7 +361,7 @@ def _comparable(record: Record) -> bytes:
     if record.verdict is Verdict.PASS:
         message = record.placement and record.placement.elsewhere
     outputs = None if record.verdict == Verdict.OBSERVED else [record.actual, record.outputs]
-    return to_json([record.verdict, record.stage, record.path, message, outputs])
+    return to_json([record.verdict, record.stage, record.error_at, message, outputs])
 
 
 def fails_only_batched(record: Record, others: Sequence[str]) -> Record:

@@ -20,7 +20,7 @@ from ..descriptors import FEATURE_LEVELS
 from ..engines.arrays import dtype_of, from_array, not_arrays, wrong_array
 from ..engines.performer import Performer
 from ..engines.protocol import COPIES
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.steps import Result
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
@@ -71,7 +71,7 @@ class Judge:
     `brief`, the record of a case without wrong elements has a digest of the output in place of its values.
     """
 
-    provider: OpenProvider
+    provider: Provider
     feature_level: str = FEATURE_LEVELS[-1]
     index_conversion: IndexConversion | None = None
     brief: bool = False
@@ -189,7 +189,7 @@ class Judge:
             **reached,
             checks=run.checks,
             defaults=formed.defaults,
-            path=PathRecord(proven, source),
+            path_proof=PathRecord(proven, source),
             path_problem=problem,
             descriptor=descriptor,
             differences=differences,

@@ -11,7 +11,7 @@ import numpy as np
 from ..cases.large_tensors import LargeCase
 from ..engines.arrays import dtype_of, only_output, to_array
 from ..engines.frames import FrameError
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..errors import ProviderError
 from ..mapping import convert, map_descriptor
 from ..vocabulary import Verdict
@@ -19,7 +19,7 @@ from .decide import decide_model, error_fields
 from .record import Record
 
 
-def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
+def judge_large(case: LargeCase, provider: Provider) -> Record:
     """Returns the record of a case with large tensors. Its message says how many elements were checked.
 
     It is `not-run` if there is not enough memory, or if the tensors cannot be sent to a worker process.

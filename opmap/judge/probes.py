@@ -9,7 +9,7 @@ import numpy as np
 
 from ..cases.probes import Expectation, Probe, as_array
 from ..engines.arrays import only_output
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.steps import Result
 from ..errors import ProviderError
 from ..vocabulary import Verdict
@@ -19,7 +19,7 @@ from .record import Record
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
+def judge_probe(probe: Probe, provider: Provider) -> Record:
     """Returns the record of one probe.
 
     A provider without an expected outcome on its device class is `observed`. The expected outcome is `pass`, or
@@ -63,7 +63,7 @@ def _expected(outcome: Expectation) -> str:
     return f"{outcome.verdict}{stage}{f' with {outcome.origin}' if outcome.origin else ''}"
 
 
-def _run(probe: Probe, provider: OpenProvider) -> Record:
+def _run(probe: Probe, provider: Provider) -> Record:
     """Returns the provider's own result: `pass` means that it ran the model and the values are right.
 
     A result of an invalid model is a `mismatch`, whatever its values are.

@@ -13,7 +13,7 @@ import msgspec
 from ..cases.case import Case
 from ..engines.protocol import Placement
 from ..engines.provider_facts import ProviderFacts
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..files import to_json
 from ..operators import OPERATORS
 from ..vocabulary import CONTRACT, PROBE, Fate, JudgedBy, Stage, Verdict
@@ -129,11 +129,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else it is
     null.
 
-    `road` says whether the execution path of the variant is proven.
+    `path_proof` says whether the execution path of the variant is proven.
 
     `judge` says whose value counted, and `fate` what ONNX Runtime made of a node of a model from outside.
 
-    `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
+    `error_at` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
     file: str | None = None
@@ -144,7 +144,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage | None = None
     rule: str | None = None
     rules: list[str] | None = None
-    path: str | None = None
+    error_at: str | None = None
     message: str | None = None
     kinds: list[str] | None = None
     judge: JudgedBy | None = None
@@ -154,7 +154,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     outputs: dict[str, OutputRecord] | None = None
     provider: str | None = None
     placement: PlacementRecord | None = None
-    road: PathRecord | None = None
+    path_proof: PathRecord | None = None
     device_class: str | None = None
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
@@ -162,7 +162,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     batched_with: list[str] | None = None
 
     @classmethod
-    def on(cls, provider: OpenProvider | str, case: str | None, operator: str | None, **others: Any) -> Record:
+    def on(cls, provider: Provider | str, case: str | None, operator: str | None, **others: Any) -> Record:
         """Returns the record of a case or probe with the facts about its provider; of a missing one with its name only."""
         if isinstance(provider, str):
             return cls(case=case, operator=operator, provider=provider, **others)
@@ -265,7 +265,7 @@ FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record
 
 
 _TEXTS = ("operator", "variant", "message", "provider", "descriptor", *FACTS)
-_PARTS = ("placement", "road", "substitutions")
+_PARTS = ("placement", "path_proof", "substitutions")
 """The texts, and the other parts, that many good records have in common."""
 
 

@@ -154,7 +154,7 @@ def _globs(case: Case) -> Iterator[str]:
 def signature(record: Record) -> object:
     """Returns how a case failed. Cases with equal signatures fail because of one fault, as far as records can tell."""
     text = () if _of_elements(record) else tuple(_pieces(record.message or ""))
-    return record.verdict, record.stage, bool(record.kinds), record.path, text
+    return record.verdict, record.stage, bool(record.kinds), record.error_at, text
 
 
 def stable_text(record: Record) -> str | None:
@@ -166,7 +166,7 @@ def stable_text(record: Record) -> str | None:
         return "elements differ"
     if message.startswith(UNSTABLE):
         return UNSTABLE
-    code = (record.path or "").split(" ")[-1]
+    code = (record.error_at or "").split(" ")[-1]
     if code and code in message:
         return code
     longest = max(_pieces(without_stack(message)), key=len, default="")

@@ -116,8 +116,8 @@ class Operator:
       EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
-    - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
-      attributes; the constant inputs are among the attributes. `emit` itself is None if `onnx_operator` is None.
+    - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
+      attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
       each with a name for its case id.
     """
@@ -137,7 +137,7 @@ class Operator:
     states_shape: bool = False
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensor_attributes: tuple[str, ...] = ()
-    emit: Callable[..., OperatorDesc] | None = None
+    descriptors_of_node: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
     @property
@@ -202,7 +202,7 @@ class Operator:
             numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number
         return complete_sizes(self.descriptor, outline.sizes, numbers, outline.layouts, data_type=data_type)
 
-    def world(self, dimensions: int, size: int) -> Iterator[Outline]:
+    def small_scope(self, dimensions: int, size: int) -> Iterator[Outline]:
         """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
 
         No descriptor has more dimensions than the operator. An array has up to `size` tensors. An optional tensor is left out
@@ -211,11 +211,11 @@ class Operator:
         spec, (least, most) = self.descriptor.spec(), self.dimension_counts
         arrays, optional = [range(1, size + 1)] * len(spec.arrays), [range(2)] * len(spec.optional)
         for counts in product(*arrays, *optional):
-            yield from small_scope.world(self._rules(counts), least, min(dimensions, most), size)
+            yield from small_scope.outlines(self._rules(counts), least, min(dimensions, most), size)
 
     def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
-        """Gives the descriptors of `world(dimensions, size)`."""
-        return map(self.described, self.world(dimensions, size))
+        """Gives the descriptors of `small_scope(dimensions, size)`."""
+        return map(self.described, self.small_scope(dimensions, size))
 
     def samples(self) -> Iterator[OperatorDesc]:
         """Gives a few small descriptors of each dimension count; they are always the same.

@@ -23,7 +23,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a DepthToSpace node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorDepthToSpace.cpp.
@@ -62,5 +62,5 @@ OPERATOR = Operator(
     onnx_operator="DepthToSpace",
     modes={"mode": MODES},
     not_on_cpu=CAST_ON_CPU,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

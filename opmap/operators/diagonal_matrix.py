@@ -44,7 +44,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of an EyeLike node. Of its input, the sizes and the type count.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorEyeLike.cpp.
@@ -85,5 +85,5 @@ OPERATOR = Operator(
     onnx_operator="EyeLike",
     newest_opset=21,
     constant_inputs={0: "input"},
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -67,7 +67,7 @@ def _ends(upper: int, k: int) -> tuple[int, int]:
     return (LOWEST, max(min(k, HIGHEST), LOWEST)) if upper else (max(min(k + 1, HIGHEST), LOWEST), HIGHEST)
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Trilu node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTrilu.cpp.
@@ -116,5 +116,5 @@ OPERATOR = Operator(
     oldest_opset=14,
     constant_inputs={1: "k"},
     not_on_cpu=CAST_ON_CPU,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

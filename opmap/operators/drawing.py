@@ -139,7 +139,7 @@ def _counting(statement: FormulaStatement) -> Iterator[Element]:
             yield element
 
 
-class Draft:
+class PartialDescriptor:
     """A descriptor in the making: the numbers so far, and the sizes, some of them unknown."""
 
     def __init__(self, rules: Rules, count: int) -> None:
@@ -151,9 +151,9 @@ class Draft:
         self.sizes: dict[str, tuple[Any, ...]] = dict(rules.unknown[count])
         self.numbers: dict[str, Number] = {}
 
-    def copy(self) -> Draft:
+    def copy(self) -> PartialDescriptor:
         """Returns a draft that can be changed without changing this one."""
-        other = Draft.__new__(Draft)
+        other = PartialDescriptor.__new__(PartialDescriptor)
         other.rules, other.count, other.open = self.rules, self.count, self.open
         other.sizes, other.numbers = dict(self.sizes), dict(self.numbers)
         return other
@@ -287,7 +287,7 @@ class Draft:
         draft.put(unknown, size)
         return draft.solve()
 
-    def least(self) -> Draft:
+    def least(self) -> PartialDescriptor:
         """Returns a copy in which unknown sizes are 1, if no formula gives them."""
         least = self.copy()
         for name in (n for n, field in self.rules.numbers.items() if field.is_array and n not in least.numbers):
@@ -387,7 +387,7 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
     PseudocodeError if no descriptor of TRIES keeps the rules.
     """
     for _ in range(TRIES):
-        outline = _draw(Draft(rules, count), source, max_elements, sizes)
+        outline = _draw(PartialDescriptor(rules, count), source, max_elements, sizes)
         if outline is not None:
             layouts = {name: _layout(source, outline.sizes[name], max_elements) for name in rules.strided}
             return outline._replace(layouts=layouts)
@@ -409,7 +409,7 @@ def _layout(source: RandomSource, sizes: tuple[int, ...], most: int) -> Layout:
     return layout if reach < most else layout._replace(gap=0)
 
 
-def _draw(draft: Draft, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:
+def _draw(draft: PartialDescriptor, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:
     steps = [*draft.rules.numbers, *draft.rules.free]
     while steps:
         done = next((name for name in steps if _take(draft, name, source, most, sizes)), None)
@@ -420,7 +420,7 @@ def _draw(draft: Draft, source: RandomSource, most: int, sizes: Sizes) -> Outlin
     return outline if outline and draft.largest() <= most else None
 
 
-def _take(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
+def _take(draft: PartialDescriptor, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
     """Draws the value of a field. Returns False if it depends on a value that is not known yet."""
     if name in draft.sizes:
         return _take_sizes(draft, name, source, most, sizes)
@@ -465,7 +465,7 @@ def _number(source: RandomSource, low: int, high: int) -> int:
     return (low, high)[source.integer(0, 1)]
 
 
-def _take_sizes(draft: Draft, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
+def _take_sizes(draft: PartialDescriptor, name: str, source: RandomSource, most: int, sizes: Sizes) -> bool:
     ends = draft.range_of(f"{name}.Sizes", SIZES)
     if ends is None:
         return False
@@ -504,11 +504,11 @@ def _often_high(source: RandomSource, low: int, high: int) -> int:
     return high if source.integer(0, 1) == 0 else source.integer(min(low, high), high)
 
 
-def _shares(draft: Draft, tensor: str, sizes: Sequence[Unknown]) -> bool:
+def _shares(draft: PartialDescriptor, tensor: str, sizes: Sequence[Unknown]) -> bool:
     return not set(sizes).isdisjoint(draft.sizes[tensor])
 
 
-def _linked(draft: Draft, tensor: str) -> bool:
+def _linked(draft: PartialDescriptor, tensor: str) -> bool:
     """Returns whether each unknown size of a tensor is one of a tensor whose sizes no formula gives."""
     return tensor in draft.rules.free or all(
         any(unknown in draft.sizes[free] for free in draft.rules.free) for unknown in draft.unknown(tensor)

@@ -43,7 +43,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Transpose node, or of an Expand node, which has a shape.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTranspose.cpp, DmlOperatorExpand.cpp.
@@ -102,5 +102,5 @@ OPERATOR = Operator(
     further_operators=("Expand",),
     newest_opset=22,
     constant_inputs={1: "shape"},
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -28,7 +28,9 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(
+    condition: TensorDesc, a: TensorDesc, b: TensorDesc, attributes: Mapping[str, int]
+) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Where node. Smaller inputs are broadcast.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
@@ -50,5 +52,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Where",
     not_on_cpu=CAST_ON_CPU | {DataType.FLOAT32: "its Where makes -0 a 0 (seen with 1.32.0)"},
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

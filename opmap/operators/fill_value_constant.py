@@ -26,7 +26,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ConstantOfShape node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorConstantOfShape.cpp.
@@ -54,5 +54,5 @@ OPERATOR = Operator(
     newest_opset=19,
     constant_inputs={0: "input"},
     tensor_attributes=("value",),
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

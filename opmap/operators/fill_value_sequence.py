@@ -77,7 +77,7 @@ def _rounded(number: Fraction) -> Fraction:
     return Fraction(Tensor.from_values(DataType.FLOAT32, (), [float(number)]).values[0])
 
 
-def emit(attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Range node. Raises what `_count` raises.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRange.cpp.
@@ -120,5 +120,5 @@ OPERATOR = Operator(
     onnx_operator="Range",
     constant_inputs=dict(enumerate(CONSTANTS)),
     states_shape=True,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

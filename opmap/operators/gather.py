@@ -53,7 +53,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Gather node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGather.
@@ -105,6 +105,6 @@ OPERATOR = Operator(
     classify=classify,
     lower=lower,
     onnx_operator="Gather",
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
     large_tensors=large_tensors,
 )

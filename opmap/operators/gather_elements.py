@@ -38,7 +38,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a GatherElements node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherElements.
@@ -80,5 +80,5 @@ OPERATOR = Operator(
     classify=classify,
     lower=lower,
     onnx_operator="GatherElements",
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -67,7 +67,7 @@ def without_padding(desc: OperatorDesc, *shapes: tuple[int, ...]) -> list[Substi
     return [Substitution("dimension-count", detail)] if count != before else []
 
 
-def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a GatherND node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherNd.
@@ -112,5 +112,5 @@ OPERATOR = Operator(
     classify=classify,
     lower=lower,
     onnx_operator="GatherND",
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -26,7 +26,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(*inputs: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(*inputs: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Concat node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorConcat.cpp, DmlOperatorConcat.
@@ -67,5 +67,5 @@ OPERATOR = Operator(
     classify=classify,
     lower=lower,
     onnx_operator="Concat",
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -35,7 +35,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(indices: TensorDesc, values: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(indices: TensorDesc, values: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a OneHot node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorOneHot.cpp.
@@ -76,5 +76,5 @@ OPERATOR = Operator(
     onnx_operator="OneHot",
     constant_inputs={1: "depth"},
     not_on_cpu=CAST_ON_CPU,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

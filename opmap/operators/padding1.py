@@ -35,7 +35,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Pad node without negative pads.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorPadding.cpp.
@@ -103,5 +103,5 @@ OPERATOR = Operator(
     tensor_attributes=("value",),
     not_on_cpu=CAST_ON_CPU,
     beyond_onnx=beyond_onnx,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

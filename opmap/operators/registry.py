@@ -58,7 +58,7 @@ def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str,
     `inputs` hold the ONNX shapes and types. Raises KeyError if the EP makes none of our operators from `op_type`.
     """
     for operator in OPERATORS.values():
-        if operator.emit is not None and op_type in operator.onnx_operators:
-            desc: OperatorDesc = operator.emit(*inputs, attributes=attributes)
+        if operator.descriptors_of_node is not None and op_type in operator.onnx_operators:
+            desc: OperatorDesc = operator.descriptors_of_node(*inputs, attributes=attributes)
             return desc
     raise KeyError(op_type)

@@ -42,7 +42,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, lengths: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, lengths: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ReverseSequence node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
@@ -80,5 +80,5 @@ OPERATOR = Operator(
     classify=classify,
     lower=lower,
     onnx_operator="ReverseSequence",
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

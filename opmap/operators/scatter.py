@@ -32,7 +32,9 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(
+    data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]
+) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ScatterElements node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorScatter.cpp, DmlOperatorScatter.
@@ -59,5 +61,5 @@ OPERATOR = Operator(
     onnx_operator="ScatterElements",
     further_operators=("Scatter",),
     newest_opset=17,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

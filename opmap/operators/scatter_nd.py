@@ -39,7 +39,9 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(
+    data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]
+) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ScatterND node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorScatter.cpp, DmlOperatorScatterNd.
@@ -76,5 +78,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="ScatterND",
     newest_opset=17,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

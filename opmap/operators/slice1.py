@@ -51,7 +51,7 @@ def _takes_fewer(n: int, window: int, stride: int) -> bool:
     return n <= (window - 1) // abs(stride)
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Slice node.
 
     onnxruntime/core/providers/dml/OperatorAuthorHelper/OperatorHelper.cpp, SliceHelper::Initialize.
@@ -106,5 +106,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Slice",
     constant_inputs={1: "starts", 2: "ends", 3: "axes", 4: "steps"},
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

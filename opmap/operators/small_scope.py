@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..descriptors import Layout
-from .drawing import NEAR, SIZES, Draft, Number, Outline, Rules
+from .drawing import NEAR, SIZES, Number, Outline, PartialDescriptor, Rules
 
 
-def world(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[Outline]:
+def outlines(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[Outline]:
     """Gives every valid descriptor of `least` to `dimensions` dimensions and sizes up to `size`.
 
     They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order), layouts.
     Numbers in a long range are from -size to size.
     """
     for count in range(least, dimensions + 1):
-        found = _all(Draft(rules, count), [*rules.numbers, *rules.free], size)
+        found = _all(PartialDescriptor(rules, count), [*rules.numbers, *rules.free], size)
         for outline in sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values())):
             for layouts in itertools.product(*(_layouts(outline.sizes[name]) for name in rules.strided)):
                 yield outline._replace(layouts=dict(zip(rules.strided, layouts, strict=True)))
@@ -35,7 +35,7 @@ def _layouts(sizes: tuple[int, ...]) -> Iterator[Layout]:
                 yield Layout(tuple(ranks.get(d, rank) for d, rank in enumerate(packed)))
 
 
-def _all(draft: Draft, steps: list[str], size: int) -> Iterator[Outline]:
+def _all(draft: PartialDescriptor, steps: list[str], size: int) -> Iterator[Outline]:
     """Gives every way to finish a draft; `steps` are the fields that have no value yet."""
     if not steps:
         outline = draft.finished()
@@ -50,7 +50,7 @@ def _all(draft: Draft, steps: list[str], size: int) -> Iterator[Outline]:
             return
 
 
-def _each_value(draft: Draft, name: str, size: int) -> Iterator[Draft] | None:
+def _each_value(draft: PartialDescriptor, name: str, size: int) -> Iterator[PartialDescriptor] | None:
     """Gives the draft with each value of a field; None if the field depends on a value that is not known yet."""
     if name in draft.sizes:
         ends = draft.range_of(f"{name}.Sizes", SIZES)
@@ -65,7 +65,7 @@ def _each_value(draft: Draft, name: str, size: int) -> Iterator[Draft] | None:
     return (_with(draft, name, numbers) for numbers in itertools.product(*ranges))
 
 
-def _with(draft: Draft, name: str, value: Number) -> Draft:
+def _with(draft: PartialDescriptor, name: str, value: Number) -> PartialDescriptor:
     changed = draft.copy()
     changed.numbers[name] = value
     return changed
@@ -75,7 +75,7 @@ def _values(low: int, high: int, size: int) -> range:
     return range(low, high + 1) if high - low <= 16 * NEAR else range(max(low, -size), min(high, size) + 1)
 
 
-def _each_sizes(draft: Draft, name: str, ends: Any, size: int) -> Iterator[Draft]:
+def _each_sizes(draft: PartialDescriptor, name: str, ends: Any, size: int) -> Iterator[PartialDescriptor]:
     draft = draft.copy()
     if not draft.solve():
         return

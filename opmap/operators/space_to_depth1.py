@@ -28,7 +28,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that is equivalent to the SPACE_TO_DEPTH that the DirectML EP makes of a SpaceToDepth node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorSpaceToDepth.cpp.
@@ -50,5 +50,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="SpaceToDepth",
     not_on_cpu=CAST_ON_CPU,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

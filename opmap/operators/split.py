@@ -25,7 +25,7 @@ def lower(desc: OperatorDesc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Split node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorSplit.cpp, DmlOperatorSplit.
@@ -73,5 +73,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Split",
     constant_inputs={1: "split"},
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

@@ -42,7 +42,7 @@ def _arranged(sizes: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[i
     return pad(tuple(size for size, _ in kept), count), pad(tuple(n for _, n in kept), count)
 
 
-def emit(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Tile node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTile.cpp, DmlOperatorTile.
@@ -83,5 +83,5 @@ OPERATOR = Operator(
     onnx_operator="Tile",
     constant_inputs={1: "repeats"},
     not_on_cpu=CAST_ON_CPU,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

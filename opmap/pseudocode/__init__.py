@@ -13,7 +13,7 @@ from .arithmetic import elementwise
 from .computed import Computed, Expression, IndexRead, LoopPosition
 from .expansion import COORDINATES, Expansion, canonical, expand, expanded, full_rank
 from .formulas import Broken, align, array_of, assigned, check, evaluate, field_values, right_align, statements_of
-from .interpreter import gives, run
+from .interpreter import equals_documented, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
 from .tree import (
@@ -58,12 +58,12 @@ __all__ = [
     "canonical",
     "check",
     "elementwise",
+    "equals_documented",
     "evaluate",
     "expand",
     "expanded",
     "field_values",
     "full_rank",
-    "gives",
     "is_unsaid",
     "lines_in",
     "parse_example",

@@ -45,7 +45,7 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
     return [None] * count if output is None else output
 
 
-def gives(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
+def equals_documented(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     """Returns whether `output` is the documented output, which has a documented value for every element.
 
     The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns False

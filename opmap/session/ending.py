@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import InputError, OpmapError
-from ..evidence.terminal import print_error
-from .session import Session
+from ..reports.terminal import print_error
+from .validation_run import ValidationRun
 
 if TYPE_CHECKING:  # a green run needs none of this
     from ..diagnosis.diagnosis import Diagnosis
     from ..diagnosis.judged_run import JudgedRun
-    from ..evidence.documents import DiagnosisDocument
+    from ..reports.documents import DiagnosisDocument
 
-Diagnose: TypeAlias = "Callable[[Session, JudgedRun], list[Diagnosis]]"
+Diagnose: TypeAlias = "Callable[[ValidationRun, JudgedRun], list[Diagnosis]]"
 """Finds the causes of the failures of a run."""
 
 
-def end_run(session: Session, diagnose: Diagnose | None, unwritten: list[str]) -> list[Diagnosis]:
+def end_run(session: ValidationRun, diagnose: Diagnose | None, unwritten: list[str]) -> list[Diagnosis]:
     """Finds the causes of the failures of a run, and completes its results bundle, if it has one. Returns the causes.
 
     The records are written before the causes are sought, the causes and reports after that. `unwritten` gets a line for
@@ -37,17 +37,17 @@ def end_run(session: Session, diagnose: Diagnose | None, unwritten: list[str]) -
     return diagnoses or []
 
 
-def quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
+def quick(session: ValidationRun, run: JudgedRun) -> list[Diagnosis]:
     """Returns the causes of the failures, without asking the provider new cases."""
     from ..diagnosis.diagnose import quick_diagnoses
-    from ..evidence.cause_view import MOST_CHECKED
+    from ..reports.cause_view import MOST_CHECKED
 
     dangerous = session.options.rerun_dangerous
     return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
 
 
 @contextmanager
-def noting(unwritten: list[str], session: Session) -> Iterator[None]:
+def noting(unwritten: list[str], session: ValidationRun) -> Iterator[None]:
     """Keeps the message of an error of writing, or of Ctrl-C, which is printed at the end. The run goes on."""
     try:
         yield
@@ -58,7 +58,7 @@ def noting(unwritten: list[str], session: Session) -> Iterator[None]:
         unwritten.append("interrupted: reports are missing; `opmap report` writes that of a bundle")
 
 
-def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
+def _diagnosed(session: ValidationRun, diagnose: Diagnose) -> list[Diagnosis] | None:
     """Returns the causes of the failures, or None if the search for them did not end. Prints the error that ended it."""
     if session.results.interrupted:
         return None
@@ -79,23 +79,23 @@ def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
     return None
 
 
-def _document(session: Session, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
+def _document(session: ValidationRun, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
     """Returns the causes as the bundle holds them; None if they were not sought to the end."""
     if diagnoses is None:
         return None
-    from ..evidence.cause_view import diagnosis_document
+    from ..reports.cause_view import diagnosis_document
 
     return diagnosis_document(session.provider_name, diagnoses, session.again)
 
 
-def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:
+def _write_reports(session: ValidationRun, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:
     """Adds the folders of failing cases and the HTML report to the bundle."""
     assert session.bundle, "there is a bundle"
-    from ..evidence.html_report import write_report
-    from ..evidence.written_bundle import read_bundle
+    from ..reports.html_report import write_report
+    from ..reports.written_bundle import read_bundle
 
     if session.provider and diagnoses:
-        from ..evidence.export import write_failures
+        from ..reports.export import write_failures
 
         with noting(unwritten, session):
             write_failures(session.bundle.folder, diagnoses, session.provider, session.again)

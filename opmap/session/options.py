@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..errors import InputError, printable, shown
-from ..evidence.again import again_words, command_line
+from ..reports.again import again_words, command_line
 from ..vocabulary import TIERS, Tier
 from .option_types import count, feature_level, number, optional, pair, path, seconds, shard
 

@@ -12,7 +12,7 @@ def selection(options: SessionOptions) -> Selection:
     """Returns the selection. Raises InputError if a file of ids or a bundle cannot be read."""
     ids = case_ids(options.case)
     if options.failed_of:
-        from ..evidence.written_bundle import failed_ids
+        from ..reports.written_bundle import failed_ids
 
         failed = failed_ids(options.failed_of)
         ids = [id for id in failed if id in ids] if ids else failed

@@ -173,7 +173,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The reference page of one operator.
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
-    `world` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
+    `small_scope` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
     `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
     `left_out` are the optional members at the end of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
@@ -193,7 +193,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     clamped_reads: Promise | None = None
     older: Older | None = None
     left_out: tuple[LeftOut, ...] = ()
-    world: tuple[int, int] = (4, 3)
+    small_scope: tuple[int, int] = (4, 3)
     drawn: str = ""
 
     @property

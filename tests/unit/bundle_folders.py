@@ -9,9 +9,9 @@ import msgspec
 from bundle_schemas import json_schema
 
 from opmap.cli import main
-from opmap.evidence.documents import RunDocument
-from opmap.evidence.sums import Sums, ids_digest
 from opmap.judge.record import Record
+from opmap.reports.documents import RunDocument
+from opmap.reports.sums import Sums, ids_digest
 
 
 def validate(folder, *arguments: str) -> int:

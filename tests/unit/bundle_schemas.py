@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from opmap.evidence.diff import DiffDocument, TableDocument
-from opmap.evidence.documents import (
+from opmap.judge.record import Record
+from opmap.reports.diff import DiffDocument, TableDocument
+from opmap.reports.documents import (
     DiagnosisDocument,
     RunDocument,
     SurveyDocument,
     TimesDocument,
 )
-from opmap.judge.record import Record
 
 DOCUMENTS: dict[str, type] = {
     "run": RunDocument,

@@ -11,8 +11,8 @@ import msgspec
 
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.evidence.export import export_folder
 from opmap.mapping.dxdispatch import model_json
+from opmap.reports.export import export_folder
 from opmap.session import open_judge
 
 EXAMPLE = "gather/example.1"

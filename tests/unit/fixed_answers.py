@@ -4,7 +4,7 @@ import numpy as np
 from described import described
 
 from opmap.cases.case import Case
-from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.providers import Provider, open_provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
 from opmap.tensors import DataType, Tensor
@@ -43,7 +43,7 @@ class Fixed:
 
 def judge(answer, case=None, *, provider=None, **options):
     """Returns the record of a case on a provider with this answer."""
-    opened = OpenProvider("mine", "1", None, ThirdPartyProvider(provider or Fixed(answer), "mine"))
+    opened = Provider("mine", "1", None, ThirdPartyProvider(provider or Fixed(answer), "mine"))
     return Judge(opened, **options)(case or gather())
 
 

@@ -30,18 +30,18 @@ from opmap.engines import frames
 from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
-from opmap.evidence.bundle import Bundle
-from opmap.evidence.diff import ReadRun, compare
-from opmap.evidence.diff_view import diff_view
-from opmap.evidence.merge import Merging
-from opmap.evidence.sums import ids_digest
-from opmap.evidence.written_bundle import read_bundle
 from opmap.judge.record import Record, TensorRecord
 from opmap.known import known_failures
 from opmap.limits import MAX_LINE
 from opmap.mapping.dxdispatch import read
 from opmap.mapping.dxdispatch.resources import npy_values
 from opmap.operators import OPERATORS
+from opmap.reports.bundle import Bundle
+from opmap.reports.diff import ReadRun, compare
+from opmap.reports.diff_view import diff_view
+from opmap.reports.merge import Merging
+from opmap.reports.sums import ids_digest
+from opmap.reports.written_bundle import read_bundle
 from opmap.spec import read_spec
 from opmap.vocabulary import Verdict
 

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import onnx
 
-from opmap import Session, SessionOptions
-from opmap.engines.providers import OpenProvider
+from opmap import SessionOptions, ValidationRun
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Open, Run
 from opmap.judge.judge import Judge
@@ -61,8 +61,8 @@ def second_run(planted, step, result):
 def judged(fault=None, *, proof=None, filter=SELECTION, report=None, **options):
     """Returns a session whose cases were judged on the planted provider, and the provider."""
     planted = fault if isinstance(fault, Planted) else Planted(fault, proof=proof)
-    session = Session(SessionOptions(provider="cpu", filter=filter, **options))
-    session._opened = Judge(OpenProvider(CPU, planted.version, "cpu", planted), brief=True)
+    session = ValidationRun(SessionOptions(provider="cpu", filter=filter, **options))
+    session._opened = Judge(Provider(CPU, planted.version, "cpu", planted), brief=True)
     session.judge_all()
     return session, planted
 

@@ -39,7 +39,7 @@ def planted(folder) -> set[str]:
         "environment": environment,
         "problems": [mark("problem")],
     }
-    names = ("file", "case", "operator", "variant", "rule", "path", "message", "descriptor")
+    names = ("file", "case", "operator", "variant", "rule", "error_at", "message", "descriptor")
     record = {
         **{name: mark(f"record.{name}") for name in names},
         **{name: selection[name] for name in ("provider", "device_class")},
@@ -53,7 +53,7 @@ def planted(folder) -> set[str]:
             "nodes": [[mark("nodes")] * 2],
             "elsewhere": [mark("elsewhere")],
         },
-        "road": {"proven": True, "source": mark("road")},
+        "path_proof": {"proven": True, "source": mark("path_proof")},
         "lowered_as": {"type": mark("lowered_as"), "desc": {}, "proof": mark("lowered_as")},
         "expected": {
             "DataType": mark("expected"),

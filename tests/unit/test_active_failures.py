@@ -12,7 +12,7 @@ from known_entries import CASE, ENTRY, HERE, entry, toml, validate
 from opmap.cases.probes import probes
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.steps import Open, Result
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
@@ -100,7 +100,7 @@ class TestLocate:
                 self.calls += ["open"] if isinstance(step, Open) else []
                 return Result(error="this adapter runs nothing", stage=Stage.LOAD)
 
-        class Opened(OpenProvider):
+        class Opened(Provider):
             def environment(self):
                 self.runner.calls.append("environment")
                 module = {"path": "C:\\ort\\DirectML.dll", "file_version": "1.15.4.0", "sha256": None, "error": None}

@@ -8,7 +8,7 @@ from opmap.cases.case import Case
 from opmap.cases.catalogue import example_descriptor
 from opmap.cases.random_cases import draw_any
 from opmap.diagnosis.failures import failure_of
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
 from opmap.judge.judge import Judge
@@ -128,7 +128,7 @@ class TestRecords:
                 return FAULTS[faults[arrays.number]].bits(arrays) if arrays.number else arrays.right
 
         case = example("SPLIT")
-        record = Judge(OpenProvider("fault:two", None, None, TwoWays(FAULTS["none"])))(case)
+        record = Judge(Provider("fault:two", None, None, TwoWays(FAULTS["none"])))(case)
         assert "mismatch" == record.verdict
         (relation,) = failure_of(case, record).relations
         assert "none" == relation.kind
@@ -140,7 +140,7 @@ class TestRecords:
             def run_arrays(self, arrays):
                 return super().run_arrays(arrays)[:1]
 
-        record = Judge(OpenProvider("fault:one", None, None, One(FAULTS["none"])))(example("SPLIT"))
+        record = Judge(Provider("fault:one", None, None, One(FAULTS["none"])))(example("SPLIT"))
         assert ("mismatch", "must be a list of 3 arrays, got 1") == (record.verdict, record.message)
 
 

@@ -14,12 +14,12 @@ from opmap.cases.features import features, is_enumeration
 from opmap.cases.random_cases import data_types, drawn_case
 from opmap.diagnosis.asking import Asked, make_exact
 from opmap.diagnosis.conditions import Condition
-from opmap.diagnosis.evidence import Evidence
+from opmap.diagnosis.known_answers import Evidence
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.diagnosis.questions import Questions
 from opmap.diagnosis.thresholds import FEWEST_KNOWN, KEPT, MOST_FRESH, MOST_OF_WORD
-from opmap.evidence.documents import AskedDocument
 from opmap.operators import OPERATORS
+from opmap.reports.documents import AskedDocument
 
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""

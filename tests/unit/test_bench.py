@@ -10,9 +10,9 @@ from bench.__main__ import main
 from bench.interpreting import LOOPS
 from judged_sessions import Planted, second_run
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.selection import find_case
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU
 from opmap.errors import OpmapError
 from opmap.judge.judge import Judge
@@ -75,9 +75,9 @@ class TestPace:
 
     @pytest.mark.parametrize("fault", [None, second_run])
     def test_ways(self, fault):
-        cases = Session(SessionOptions(filter=("gather_elements/int8/*",))).cases
+        cases = ValidationRun(SessionOptions(filter=("gather_elements/int8/*",))).cases
         steps = []
-        judge = Judge(OpenProvider(CPU, "", "hardware", Planted(fault)))
+        judge = Judge(Provider(CPU, "", "hardware", Planted(fault)))
 
         found = costs.paces(judge, cases, (3, 5), block=9, advance=lambda: steps.append(None))
 

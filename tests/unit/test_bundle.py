@@ -14,13 +14,13 @@ import pytest
 
 from opmap.cli import main
 from opmap.engines.machine.facts import Fact
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import InputError
-from opmap.evidence.bundle import Bundle
-from opmap.evidence.results_folder import identity
 from opmap.judge.record import PlacementRecord, Record, TensorRecord
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
+from opmap.reports.bundle import Bundle
+from opmap.reports.results_folder import identity
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
@@ -35,7 +35,7 @@ EXAMPLES = ["validate", "--provider", "cpu", "--filter", "gather/example.*"]
 WRITE = """
 import os, sys
 from opmap.engines.machine.facts import Fact
-from opmap.evidence.bundle import Bundle
+from opmap.reports.bundle import Bundle
 from opmap.judge.record import Record
 
 def write(folder, resume):
@@ -327,7 +327,7 @@ def make(): return Stub()
         """The driver of the DirectML EP's adapter counts: an interrupted run may be why somebody installs another one."""
         adapters = [{"name": name, "driver_version": {"value": f"{name} 31"}} for name in ("GPU", "Other")]
 
-        class Opened(OpenProvider):
+        class Opened(Provider):
             def environment(self):
                 return {"adapters": Fact(adapters, "DXGI")}
 

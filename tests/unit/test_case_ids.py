@@ -23,7 +23,7 @@ from opmap.limits import MAX_GLOB
 from opmap.manual.case_ids import MEANING
 from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 from opmap.spec import all_specs
 from opmap.tensors import from_bits
@@ -224,7 +224,7 @@ class TestValidate:
 
     def test_again(self):
         """The command that runs a case again names no tier."""
-        session = Session(SessionOptions(provider="cpu", tier="full", device_id=1))
+        session = ValidationRun(SessionOptions(provider="cpu", tier="full", device_id=1))
         assert f"opmap validate --provider cpu --device-id 1 --case {FULL}" == session.again(find_case(FULL))
         options = SessionOptions(provider="cpu", provider_option=[("a", "b")], pack=8)
         words = "--provider cpu --provider-option a=b"

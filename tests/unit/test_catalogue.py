@@ -40,12 +40,12 @@ WORLD_DIMENSIONS, WORLD_SIZE = 4, 3
 class Full:
     """What the tests need of the tier `full`; its 128,000 cases are enumerated once.
 
-    `small_world` holds, per data type, one key for each descriptor of the small scope.
+    `in_small_scope` holds, per data type, one key for each descriptor of the small scope.
     """
 
     ids: list[str] = field(default_factory=list)
     large: list[Case] = field(default_factory=list)
-    small_world: dict[DataType, set[tuple[object, ...]]] = field(default_factory=dict)
+    in_small_scope: dict[DataType, set[tuple[object, ...]]] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def full():
         if len(sizes[0]) <= WORLD_DIMENSIONS and max(map(max, sizes)) <= WORLD_SIZE:
             if case.desc.operator in GATHERS:
                 key = (case.desc.operator, *sizes, *case.desc.numbers.values())
-                tier.small_world.setdefault(case.desc.output.data_type, set()).add(key)
+                tier.in_small_scope.setdefault(case.desc.output.data_type, set()).add(key)
         elif max(tensor.minimum_size_in_bytes for tensor in tensors) > 2**20:
             tier.large.append(case)
     return tier
@@ -133,10 +133,10 @@ class TestTiers:
         assert examples == {case.id for case in SMOKE[: len(examples)]}
 
     @pytest.mark.slow
-    def test_full_has_the_small_world(self, full):
+    def test_full_has_the_in_small_scope(self, full):
         """`full` has all 27,360 valid descriptors of the gathers up to 4 dimensions and sizes up to 3, in each of four data widths."""
-        assert (4, 3) == OPERATORS["GATHER"].descriptor.spec().world
-        assert dict.fromkeys(WIDTHS, 27_360) == {width: len(full.small_world[width]) for width in WIDTHS}
+        assert (4, 3) == OPERATORS["GATHER"].descriptor.spec().small_scope
+        assert dict.fromkeys(WIDTHS, 27_360) == {width: len(full.in_small_scope[width]) for width in WIDTHS}
 
     def test_standard_has_nothing_large(self):
         """No tensor of `standard` has more than 1 MiB, however long its axis."""

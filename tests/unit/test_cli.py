@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from tiers import all_cases
 
-from opmap import Session
+from opmap import ValidationRun
 from opmap.cli import main
 from opmap.cli.parser import COMMANDS, options_of
 from opmap.manual.pages import read_page, titles
@@ -271,16 +271,17 @@ class TestCheck:
         assert code == 2
         assert [r["verdict"] for r in records] == ["error", "pass"]
         assert (records[0]["stage"], records[0]["rule"]) == ("validate", "GATHER.F1")
-        assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
+        assert records[0]["error_at"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
     @pytest.mark.parametrize(
-        "at, judged", [("session.session.open_judge", 0), ("session.session.Session.judge_dispatch", 1)]
+        "at, judged",
+        [("session.validation_run.open_judge", 0), ("session.validation_run.ValidationRun.judge_dispatch", 1)],
     )
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the results so far; with --json they are one document."""
-        dispatch, left = Session.judge_dispatch, judged
+        dispatch, left = ValidationRun.judge_dispatch, judged
 
         def interrupted(*arguments, **options):
             nonlocal left
@@ -428,7 +429,7 @@ class TestDoctor:
         """Two distributions of ONNX Runtime are a problem; the message has the command that solves it."""
         both = {"onnxruntime": "1.24.4", "onnxruntime-directml": "1.24.4"}
         monkeypatch.setattr("opmap.engines.machine.runtimes.installed", lambda: both)
-        monkeypatch.setattr("opmap.evidence.doctor.installed", lambda: both)
+        monkeypatch.setattr("opmap.reports.doctor.installed", lambda: both)
 
         codes = [main(["doctor"]), main(["validate", "--provider", "cpu"])]
 

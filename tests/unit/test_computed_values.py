@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from outside import bit_and
 
-from opmap import Session, SessionOptions, register_operator, unregister_operator
+from opmap import SessionOptions, ValidationRun, register_operator, unregister_operator
 from opmap.cases.catalogue import catalogue, example_descriptor
 from opmap.cli import main
 from opmap.errors import InputError, PseudocodeError
@@ -18,7 +18,7 @@ from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.fault import FaultProvider
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, naive, parse_lines, run
-from opmap.pseudocode.interpreter import gives
+from opmap.pseudocode.interpreter import equals_documented
 from opmap.tensors import DataType, Tensor
 
 INTEGERS = [t for t in DataType if t.number and t.kind != "float"]
@@ -123,7 +123,7 @@ class TestValues:
         assert expected == list(run(access, tensors))
         origins = [naive.trace(lines, sizes, (at,), tensors, types=types) for at in range(60)]
         assert expected == [origin.value for origin in origins]
-        assert gives(access, tensors, memoryview(_array(output, patterns))) == (None not in expected)
+        assert equals_documented(access, tensors, memoryview(_array(output, patterns))) == (None not in expected)
 
     def test_undefined_elements(self):
         """A value that is computed from an element without a documented value has none."""
@@ -300,7 +300,7 @@ class TestOperator:
             if c.desc.output.data_type.kind != "float"
         ]
         assert {t.name for t in INTEGERS} == {c.desc.output.data_type.name for c in own}
-        with Session(SessionOptions(provider="cpu", tier="standard"), cases=own) as session:
+        with ValidationRun(SessionOptions(provider="cpu", tier="standard"), cases=own) as session:
             session.judge_all()
         assert {"pass"} == {record.verdict for record in session.results.records}
 

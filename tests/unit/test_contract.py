@@ -11,7 +11,7 @@ from opmap import open_provider
 from opmap.cases.contract_probes import contract_probes, read
 from opmap.cases.selection import Selection
 from opmap.cli import main
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Result
 from opmap.engines.third_party import ThirdPartyProvider
@@ -26,7 +26,7 @@ DIRECTML = "DmlExecutionProvider"
 PAGES = r"https://(onnx\.ai/onnx|onnxruntime\.ai/docs|github\.com/microsoft/onnxruntime)/\S+"
 
 
-def planted(name: str, in_process: bool = True) -> OpenProvider:
+def planted(name: str, in_process: bool = True) -> Provider:
     return open_provider(f"planted_sessions:{name}", in_process=in_process)
 
 
@@ -85,7 +85,7 @@ class TestJudge:
             return answer
 
         monkeypatch.setattr(WorkerProvider, "perform", perform)
-        record = judge_contract(self.PROBE, OpenProvider(CPU, "1", "hardware", WorkerProvider(CPU)))
+        record = judge_contract(self.PROBE, Provider(CPU, "1", "hardware", WorkerProvider(CPU)))
         assert (record.verdict, record.stage) == (verdict, stage)
         assert message in record.message
 
@@ -114,7 +114,7 @@ class TestJudge:
             def run(self, model_bytes, feeds):
                 raise AssertionError
 
-        single = OpenProvider("single", None, None, ThirdPartyProvider(Single(), "single"), sessions=False)
+        single = Provider("single", None, None, ThirdPartyProvider(Single(), "single"), sessions=False)
         assert judge_contract(self.PROBE, single).verdict == Verdict.UNSUPPORTED
         assert judge_contract(PROBES["contract/bindings/host"], planted("right")).verdict == Verdict.UNSUPPORTED
 
@@ -126,7 +126,7 @@ class TestJudge:
         )
         worker = WorkerProvider(CPU, hang_limit=HangLimit())
         for device_class in ("emulated", "hardware"):
-            judge_contract(PROBES["contract/empty/device-value-put"], OpenProvider(CPU, "1", device_class, worker))
+            judge_contract(PROBES["contract/empty/device-value-put"], Provider(CPU, "1", device_class, worker))
         assert limits[0] is not worker._hang_limit
         assert limits[-1] is worker._hang_limit
 

@@ -12,7 +12,7 @@ from opmap import open_provider
 from opmap.cases.contract_probes import contract_probes, read
 from opmap.engines import steps
 from opmap.engines.expectations import perform_steps
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Open
 from opmap.engines.worker import WorkerProvider
@@ -25,7 +25,7 @@ DIRECTML = "DmlExecutionProvider"
 PAGES = r"https://(onnx\.ai/onnx|onnxruntime\.ai/docs|github\.com/microsoft/onnxruntime)/\S+"
 
 
-def planted(name: str, in_process: bool = True) -> OpenProvider:
+def planted(name: str, in_process: bool = True) -> Provider:
     return open_provider(f"planted_sessions:{name}", in_process=in_process)
 
 
@@ -97,7 +97,7 @@ class TestRight:
         monkeypatch.setattr(WorkerProvider, "start", watched)
         with WorkerProvider(CPU) as worker:
             worker.start()
-            own, provider = worker.pid, OpenProvider(CPU, "1", "hardware", worker)
+            own, provider = worker.pid, Provider(CPU, "1", "hardware", worker)
             for _ in range(2):
                 record = judge_contract(PROBES["contract/sessions/two-alive"], provider)
                 assert (record.verdict, record.proven) == (Verdict.PASS, True)

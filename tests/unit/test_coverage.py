@@ -86,7 +86,7 @@ class TestTiers:
         assert [] == coverage.missing(strength=3)
         counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))
         assert counts == (*coverage.possible(3), coverage.possible_triples)
-        assert 4 * 1278 == len(coverage.world)
+        assert 4 * 1278 == len(coverage.small_scope)
 
     def test_what_full_lacks_is_named(self):
         """A triple, a large class and a descriptor of the small scope that no case has are missing."""
@@ -231,7 +231,7 @@ class TestCommand:
         document = json.loads(capsys.readouterr().out)
         assert len(SMOKE) == document["cases"] == sum(row["cases"] for row in document["operators"])
         assert [] == document["missing"]
-        assert not any("world" in row for row in document["operators"])  # smoke does not hold it
+        assert not any("small_scope" in row for row in document["operators"])  # smoke does not hold it
 
     def test_list(self, capsys):
         """`--list` prints one id per line, of the cases and probes that the provider has: the format of `opmap validate FILE`."""

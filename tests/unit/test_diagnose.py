@@ -26,14 +26,14 @@ from opmap.diagnosis.relation import Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.errors import without_stack
-from opmap.evidence.cause_view import CauseView, cause_group, condition_text
-from opmap.evidence.documents import AskedDocument, ClosestDocument, ConditionDocument
 from opmap.faults import Fault, open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.known.known_failures import SCHEMA
 from opmap.operators import OPERATORS
+from opmap.reports.cause_view import CauseView, cause_group, condition_text
+from opmap.reports.documents import AskedDocument, ClosestDocument, ConditionDocument
 from opmap.tensors import DataType
 from opmap.vocabulary import Stage, Verdict
 
@@ -142,7 +142,7 @@ class TestBackends:
         options = ["--provider", "fault:output-zero", "--filter", "gather_nd/example.*"]
         main(["validate", *options, "--report", str(tmp_path / "r")])
         capsys.readouterr()
-        monkeypatch.setattr("opmap.session.Session.judge", None)
+        monkeypatch.setattr("opmap.session.ValidationRun.judge", None)
         assert 1 == main(["diagnose", *options, "--resume", str(tmp_path / "r"), "--json", "--budget", "20"])
         assert "output-zero" in json.loads(capsys.readouterr().out)["groups"][0]["relation"]["fault"]
 
@@ -234,7 +234,7 @@ class TestValidate:
         def gone(self):
             raise ProviderMissing("it is gone")
 
-        monkeypatch.setattr("opmap.session.Session.fresh", gone)
+        monkeypatch.setattr("opmap.session.ValidationRun.fresh", gone)
         assert 1 == main(["validate", "--filter", "gather_nd/example.*", "--provider", "fault:output-zero"])
         out, err = capsys.readouterr()
         assert "mismatch" in out

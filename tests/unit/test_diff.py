@@ -15,7 +15,7 @@ from planted_markup import fields_in, planted
 
 from opmap.cli import main
 from opmap.engines.machine.facts import Fact
-from opmap.evidence.bundle import Bundle
+from opmap.reports.bundle import Bundle
 
 RUNS = {"clamped": "fault:index-clamped-early", "zero": "fault:negative-index-as-zero", "cpu": "cpu"}
 
@@ -263,8 +263,13 @@ class TestCases:
 
     def test_error(self, diff, bundles):
         """An error at another place is a change; another text of it is none."""
-        error = records(bundles / "cpu")[0] | {"verdict": "error", "stage": "load", "path": "a.cc:1", "message": "0x1"}
-        for folder, changes in {"cpu": {}, "text": {"message": "0x2"}, "place": {"path": "a.cc:2"}}.items():
+        error = records(bundles / "cpu")[0] | {
+            "verdict": "error",
+            "stage": "load",
+            "error_at": "a.cc:1",
+            "message": "0x1",
+        }
+        for folder, changes in {"cpu": {}, "text": {"message": "0x2"}, "place": {"error_at": "a.cc:2"}}.items():
             if folder != "cpu":
                 shutil.copytree("cpu", folder)
             write_records(bundles / folder, [error | changes])

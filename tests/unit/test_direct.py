@@ -16,7 +16,7 @@ from opmap.engines.direct import DirectProvider
 from opmap.engines.dispatcher import Dispatcher
 from opmap.engines.performer import Performer
 from opmap.engines.provider_facts import DIRECT
-from opmap.engines.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
+from opmap.engines.providers import Provider, ProviderMissing, _device_types, full_name, open_provider
 from opmap.engines.steps import Clear, Result
 from opmap.engines.worker import DeviceLost, HangLimit
 from opmap.errors import InputError
@@ -34,9 +34,9 @@ EXAMPLE = "gather/example.2"
 @pytest.fixture
 def opened():
     """Returns a function that opens the provider with a trouble and with provider options."""
-    open_ones: list[OpenProvider] = []
+    open_ones: list[Provider] = []
 
-    def open_with(trouble: str = "none", **options: str) -> OpenProvider:
+    def open_with(trouble: str = "none", **options: str) -> Provider:
         command = [sys.executable, str(CHILD), str(ROOT), trouble]
         own = DirectProvider(DIRECT, options, command=command, hang_limit=HangLimit())
         open_ones.append(providers._opened(own))

@@ -15,7 +15,7 @@ import pytest
 import opmap
 from opmap.cases.catalogue import catalogue
 from opmap.engines import dml_linux
-from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
+from opmap.engines.providers import Provider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU
 from opmap.engines.worker import WorkerProvider
 from opmap.errors import InputError
@@ -87,7 +87,7 @@ class TestRig:
         """The copy of opmap in the rig works as a worker."""
         command = [sys.executable, "-P", str(rig / "work" / dml_linux.find_dml_runtime(str(rig), {})[-1])]
         with WorkerProvider(CPU, command=command) as worker:
-            judge = Judge(OpenProvider(CPU, None, "hardware", worker))
+            judge = Judge(Provider(CPU, None, "hardware", worker))
             assert "pass" == judge(next(catalogue("smoke"))).verdict
 
     @pytest.mark.parametrize("make", [lambda d: None, lambda d: (d / "manifest.json").write_text("[]")])

@@ -15,7 +15,7 @@ from troubled_workers import CHILD, Planted, first_cases, linux
 
 from opmap.engines import dml_linux
 from opmap.engines.child import processes_with
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import DIRECTML
 from opmap.engines.steps import Open
 from opmap.engines.worker import HangLimit
@@ -55,7 +55,7 @@ class TestDirectMLOnLinux:
         return pid
 
     def judge(self, worker):
-        return Judge(OpenProvider.of(worker.facts, worker))
+        return Judge(Provider.of(worker.facts, worker))
 
     def test_cases(self, worker, cases):
         assert "emulated" == worker.facts.device_class

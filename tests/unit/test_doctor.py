@@ -35,11 +35,11 @@ def doctor(monkeypatch, capsys):
             "ep_devices": list(devices),
         }
         facts = {**collect(), **{name: Fact(value, "test") for name, value in invented.items()}}
-        monkeypatch.setattr("opmap.evidence.doctor.collect", lambda: facts)
-        monkeypatch.setattr("opmap.evidence.doctor.installed", lambda: runtimes)
+        monkeypatch.setattr("opmap.reports.doctor.collect", lambda: facts)
+        monkeypatch.setattr("opmap.reports.doctor.installed", lambda: runtimes)
         monkeypatch.setattr("opmap.engines.machine.runtimes.installed", lambda: runtimes)
-        monkeypatch.setattr("opmap.evidence.doctor.plugins", lambda: [plugin for plugin, _ in plugins])
-        monkeypatch.setattr("opmap.evidence.doctor.devices_of", dict(plugins).__getitem__)
+        monkeypatch.setattr("opmap.reports.doctor.plugins", lambda: [plugin for plugin, _ in plugins])
+        monkeypatch.setattr("opmap.reports.doctor.devices_of", dict(plugins).__getitem__)
         code = main(["doctor", *arguments])
         return code, capsys.readouterr().out
 

@@ -14,9 +14,9 @@ from dxdispatch_models import EXPECTED, changed, lying, output, problem
 from opmap.cases.catalogue import catalogue
 from opmap.cases.layouts import in_layout
 from opmap.errors import InputError
-from opmap.evidence.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import read
+from opmap.reports.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
 
 pytestmark = pytest.mark.platform
 

@@ -24,12 +24,12 @@ from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Fact
 from opmap.engines.machine.runtimes import installed
 from opmap.errors import encodable
-from opmap.evidence.again import command_line
-from opmap.evidence.export import export_folder
-from opmap.evidence.failure_folders import folder_name
-from opmap.evidence.redaction import Redactor
-from opmap.evidence.reproducers.model_folders import write_files
 from opmap.mapping.dxdispatch import model_json, read
+from opmap.reports.again import command_line
+from opmap.reports.export import export_folder
+from opmap.reports.failure_folders import folder_name
+from opmap.reports.redaction import Redactor
+from opmap.reports.reproducers.model_folders import write_files
 
 pytestmark = pytest.mark.platform
 

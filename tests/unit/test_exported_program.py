@@ -14,8 +14,8 @@ from exported_folders import DRIVER, EXAMPLE, dispatch_file, export_command, rec
 from tiers import all_cases
 
 from opmap.cases.variants import VARIANTS
-from opmap.evidence.export import export_folder
-from opmap.evidence.reproducers.model_folders import write_files
+from opmap.reports.export import export_folder
+from opmap.reports.reproducers.model_folders import write_files
 
 export = pytest.fixture(export_command)
 dispatch = pytest.fixture(dispatch_file)

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 from onnxruntime import get_available_providers
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.cli.commands.validate import _next
-from opmap.evidence import terminal
+from opmap.reports import terminal
 
 SESSIONS = Path(__file__).with_name("sessions")
 WIDTH, HEIGHT = 80, 24
@@ -71,7 +71,7 @@ def test_next_with_earlier_cases():
     """If a failure needs an earlier case, the next command runs that case first."""
     first, failing = find_case("gather/example.1"), find_case("gather/example.2")
     cause = SimpleNamespace(cause=SimpleNamespace(smallest=SimpleNamespace(case=failing)), earlier=(first,))
-    with Session(SessionOptions(provider="cpu")) as session:
+    with ValidationRun(SessionOptions(provider="cpu")) as session:
         command = f"opmap diagnose --provider cpu --case {first.id} --case {failing.id}"
         assert [f"next: {command}"] == _next(session, [cause])
         assert [] == _next(session, [])  # no failure

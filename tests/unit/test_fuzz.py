@@ -124,7 +124,7 @@ class TestGraphs:
     def test_every_operator(self):
         """Every operator that has nodes of ONNX is drawn."""
         drawn = {node.op for number in range(300) for node in draw_graph(SeededSource(number), set()).nodes}
-        every = {op for o in OPERATORS.values() if o.lower and o.emit for op in o.onnx_operators}
+        every = {op for o in OPERATORS.values() if o.lower and o.descriptors_of_node for op in o.onnx_operators}
         assert {"Scatter"} == every - drawn  # the old name of ScatterElements
 
     def test_scalar_indices(self):

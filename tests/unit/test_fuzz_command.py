@@ -13,9 +13,9 @@ import pytest
 from opmap import cli
 from opmap.cli.commands.fuzz import _shipped
 from opmap.errors import InputError
-from opmap.evidence.finds import FindsFolder
 from opmap.fuzz.judging import Failure
 from opmap.fuzz.search import Counts, Progress
+from opmap.reports.finds import FindsFolder
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 

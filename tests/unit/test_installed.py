@@ -38,7 +38,7 @@ class TestInstalled:
             "opmap/cases/variants/variants.toml",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
-                f"opmap/evidence/templates/{name}"
+                f"opmap/reports/templates/{name}"
                 for name in ("page.html", "report.html", "diff.html", "report.css", "report.js")
             ),
             "opmap/py.typed",

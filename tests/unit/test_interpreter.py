@@ -18,7 +18,7 @@ from opmap import strategies
 from opmap.descriptors import TensorDesc
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import access_map, compiling, gives, naive, parse_lines, run
+from opmap.pseudocode import access_map, compiling, equals_documented, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
 COUNT, HALF = 1 << 20, 1 << 19
@@ -271,11 +271,11 @@ class TestInterpreter:
         code = desc.output.data_type.bits_code
         output = array(code, [bits or 0 for bits in expected])
         defined = None not in expected
-        assert defined == gives(desc.access, tensors, memoryview(output))
-        assert not gives(desc.access, tensors, memoryview(output[:-1]))
-        assert not gives(desc.access, tensors, memoryview(output + output[:1]))
+        assert defined == equals_documented(desc.access, tensors, memoryview(output))
+        assert not equals_documented(desc.access, tensors, memoryview(output[:-1]))
+        assert not equals_documented(desc.access, tensors, memoryview(output + output[:1]))
         output[data.draw(strategies.st.integers(0, len(output) - 1))] ^= 1
-        assert not gives(desc.access, tensors, memoryview(output))
+        assert not equals_documented(desc.access, tensors, memoryview(output))
 
     @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
     def test_gives_in_several_pieces(self, written, monkeypatch):
@@ -285,21 +285,21 @@ class TestInterpreter:
         pieces = [len(piece) for piece in desc.access.statements[-1].elements[0](inputs, inputs["input"], ())]
         assert len(output) == sum(pieces)
         assert max(pieces) < 150_000
-        assert gives(desc.access, inputs, memoryview(output))
+        assert equals_documented(desc.access, inputs, memoryview(output))
         for wrong in (0, 199_999):
             changed = output[:]
             changed[wrong] ^= 1
-            assert not gives(desc.access, inputs, memoryview(changed))
+            assert not equals_documented(desc.access, inputs, memoryview(changed))
 
     def test_gives_only_what_it_can_compare(self):
         """A whole copy, elements of no array, and items of another size are not compared."""
         values = array("H", [10, 11])
         copy = compiled("output = input", {"output": (2,), "input": (2,)})
         move = compiled("output[a] = input[a]", {"output": (2,), "input": (2,)})
-        assert gives(move, {"input": values}, memoryview(values))
-        assert not gives(copy, {"input": values}, memoryview(values))
-        assert not gives(move, {"input": [10, 11]}, memoryview(values))
-        assert not gives(move, {"input": array("I", values)}, memoryview(values))
+        assert equals_documented(move, {"input": values}, memoryview(values))
+        assert not equals_documented(copy, {"input": values}, memoryview(values))
+        assert not equals_documented(move, {"input": [10, 11]}, memoryview(values))
+        assert not equals_documented(move, {"input": array("I", values)}, memoryview(values))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ class TestInterpreter:
         output = run(program, {**tensors, "t": indices.integers})
         few = 100 * compiling.LONGEST + len(tensors["input"])  # two pieces with their numbers, and a slice
         assert peak(lambda given: run(program, given)) < 1.25 * count + few
-        assert peak(lambda given: gives(program, given, memoryview(output))) < few
+        assert peak(lambda given: equals_documented(program, given, memoryview(output))) < few
         (move,) = program.statements
         assert (
             peak(lambda given: sum(len(piece) for piece in move.elements[0](given, given["input"], ())))

@@ -13,7 +13,7 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.cases.selection import find_case
 from opmap.engines.arrays import to_array
 from opmap.engines.protocol import Placement
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
 from opmap.judge.compare import differences, unravel
@@ -64,7 +64,7 @@ class TestPass:
         The CPU EP and the DirectML EP run such models.
         """
         provider = SessionProvider("CPUExecutionProvider")
-        opened = OpenProvider("OtherExecutionProvider", None, None, provider)
+        opened = Provider("OtherExecutionProvider", None, None, provider)
         case = dataclasses.replace(gather(), variant="ort-format")
         record = Judge(opened)(case)
         assert ("unsupported", False) == (record.verdict, record.proven)

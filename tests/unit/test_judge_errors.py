@@ -6,7 +6,7 @@ from fixed_answers import CPU, RIGHT, gather, judge
 from opmap.cases.case import Case
 from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import DIRECTML, SessionProvider
 from opmap.engines.steps import Result
 from opmap.errors import ProviderError, Unsupported
@@ -81,7 +81,7 @@ class TestError:
     )
     def test_data_types_of_the_device(self, types, stage, verdict, message):
         """What the DirectML EP does not load is `unsupported` if the device says that it lacks one of the data types."""
-        opened = OpenProvider(DIRECTML, None, "hardware", Refusing(stage), device_types=lambda: types)
+        opened = Provider(DIRECTML, None, "hardware", Refusing(stage), device_types=lambda: types)
         record = Judge(opened, index_conversion="graph")(gather())
         assert (verdict, stage) == (record.verdict, record.stage)
         assert record.message.endswith(message)
@@ -89,7 +89,7 @@ class TestError:
 
     def test_data_types_of_another_provider(self):
         """No other provider is asked."""
-        opened = OpenProvider("other", None, None, Refusing("load"), device_types=lambda: 1 / 0)
+        opened = Provider("other", None, None, Refusing("load"), device_types=lambda: 1 / 0)
         assert "error" == Judge(opened)(gather()).verdict
 
     @pytest.mark.parametrize("stage", ["great", "compare", 7, None])
@@ -109,7 +109,7 @@ class TestError:
         record = judge(AssertionError("it ran"), Case("it", desc.replace(axis=1), tensors))
         assert ("error", "validate", "GATHER.F1") == (record.verdict, record.stage, record.rule)
         assert ["GATHER.F1", "GATHER.C5"] == record.rules
-        assert "Axis" == record.path
+        assert "Axis" == record.error_at
         assert "must be in [0, InputTensor.DimensionCount) = [0, 1), got 1 (GATHER.F1)" == record.message
 
     def test_a_broken_tensor_rule(self):

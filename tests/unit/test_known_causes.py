@@ -14,7 +14,7 @@ from opmap.cases.probes import probes
 from opmap.cli import main
 from opmap.diagnosis.failures import failure_of
 from opmap.diagnosis.known_causes import KINDS, MOST_NAMED, KnownCauses, WrittenCauses, check_causes
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.errors import InputError
 from opmap.faults import FAULTS, Fault, FaultProvider
 from opmap.judge.decide import MAX_LISTED
@@ -68,9 +68,7 @@ NAMES = (
 def judged(name: str, cases=CASES) -> dict[str, Record]:
     """Returns the records of a fault by the ids of the cases."""
     judge = (
-        Judge(OpenProvider("Mine", None, None, FaultProvider(OWN[name])))
-        if name in OWN
-        else open_judge(f"fault:{name}")
+        Judge(Provider("Mine", None, None, FaultProvider(OWN[name]))) if name in OWN else open_judge(f"fault:{name}")
     )
     return {case.id: judge(case) for case in cases}
 

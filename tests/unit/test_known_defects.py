@@ -17,7 +17,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from tiers import all_cases
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.case import Case
 from opmap.cases.contract_probes import contract_probes
 from opmap.cases.probes import probes
@@ -27,15 +27,15 @@ from opmap.engines.arrays import list_of
 from opmap.engines.expectations import perform_steps
 from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Concurrent, Examine, Open, Put, Result, Run, RunBound, Update
-from opmap.evidence.known_defects import COLUMNS, find_item, reproducer, rows, table
 from opmap.judge import contract
 from opmap.judge.record import Record
 from opmap.known import KINDS, defects, shipped_failures
 from opmap.known.known_failures import ActiveFailures, Environment, applies, problems
 from opmap.manual import read_page
+from opmap.reports.known_defects import COLUMNS, find_item, reproducer, rows, table
 from opmap.vocabulary import Stage, Verdict
 
 DEFECTS = {defect.id: defect for defect in defects()}
@@ -244,9 +244,9 @@ def device_class(monkeypatch):
 
     def opened(name, **options):
         provider = Defective(CPU)
-        return OpenProvider(DIRECTML, "1.24.4", chosen[0], provider, package="onnxruntime-directml")
+        return Provider(DIRECTML, "1.24.4", chosen[0], provider, package="onnxruntime-directml")
 
-    monkeypatch.setattr("opmap.session.session.open_provider", opened)
+    monkeypatch.setattr("opmap.session.validation_run.open_provider", opened)
     return chosen
 
 
@@ -311,11 +311,11 @@ class TestImpostors:
     def session(self, monkeypatch):
         """A session on the impostor as the DirectML EP, in which contract probes stay in this process."""
         impostor = Impostor(CPU)
-        opened = OpenProvider(DIRECTML, "1.24.4", "emulated", impostor, package="onnxruntime-directml")
-        monkeypatch.setattr("opmap.session.session.open_provider", lambda name, **options: opened)
+        opened = Provider(DIRECTML, "1.24.4", "emulated", impostor, package="onnxruntime-directml")
+        monkeypatch.setattr("opmap.session.validation_run.open_provider", lambda name, **options: opened)
         monkeypatch.setattr("opmap.judge.contract._fresh", lambda provider: nullcontext(impostor))
         monkeypatch.setattr("opmap.judge.contract._control", lambda probe, provider: (True, "the CPU EP passes"))
-        with Session(SessionOptions(provider="dml")) as session:
+        with ValidationRun(SessionOptions(provider="dml")) as session:
             session.impostor = impostor
             yield session
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.contract_probes import contract_probes
 from opmap.cases.probes import probes
 from opmap.cases.selection import find_case
@@ -35,7 +35,7 @@ m (uint32[n] a, uint32[n] b) => (uint32[k] y) { x = Concat<axis = 0>(a, b) y = C
 
 def opened(provider="dml"):
     runtime = {} if provider == "directml" else {"runtime": RUNTIME}
-    return Session(SessionOptions(provider=provider, tier="contract", **runtime))
+    return ValidationRun(SessionOptions(provider=provider, tier="contract", **runtime))
 
 
 def item(id):

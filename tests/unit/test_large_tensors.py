@@ -13,7 +13,7 @@ from opmap.cases import large_tensors
 from opmap.cases.large_tensors import SAMPLE, LargeCase, large_cases
 from opmap.cli import main
 from opmap.engines.frames import FrameError
-from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.providers import Provider, open_provider
 from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
 from opmap.judge.large import judge_large
@@ -112,7 +112,7 @@ class TestJudged:
         """A wrong element is shown as the pseudocode reads it."""
         provider = Wrong("CPUExecutionProvider")
 
-        record = judge_large(SMALL[2], OpenProvider("CPUExecutionProvider", "", "hardware", provider))
+        record = judge_large(SMALL[2], Provider("CPUExecutionProvider", "", "hardware", provider))
 
         assert Verdict.MISMATCH == record.verdict
         assert "checked 4,096 of 5,850 elements" in record.message
@@ -122,7 +122,7 @@ class TestJudged:
         """A worker process to which the tensors cannot be sent runs nothing."""
         provider = Unsent("CPUExecutionProvider")
 
-        record = judge_large(SMALL[0], OpenProvider("CPUExecutionProvider", "", "hardware", provider))
+        record = judge_large(SMALL[0], Provider("CPUExecutionProvider", "", "hardware", provider))
 
         assert (Verdict.NOT_RUN, "a frame is too long") == (record.verdict, record.message)
 
@@ -139,7 +139,7 @@ class TestJudged:
         provider = Failing("CPUExecutionProvider")
         provider.message = message
 
-        record = judge_large(SMALL[0], OpenProvider("CPUExecutionProvider", "", "hardware", provider))
+        record = judge_large(SMALL[0], Provider("CPUExecutionProvider", "", "hardware", provider))
 
         assert verdict == record.verdict
         assert message in record.message

@@ -20,11 +20,11 @@ from opmap.cases.written_once import must_write_twice, rows_of
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.new_cases import NewCases
 from opmap.diagnosis.sides import whose_fault
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.judge.record import Record
 from opmap.operators import OPERATORS
 from opmap.pseudocode import strides_of
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
 
@@ -168,13 +168,13 @@ class TestProviders:
 
     @pytest.mark.parametrize(("provider", "has"), [("cpu", False), ("fault:none", False), ("DirectML", True)])
     def test_only_directml_itself_is_asked_for_them(self, provider, has):
-        selection = Session(SessionOptions(provider=provider)).selection
+        selection = ValidationRun(SessionOptions(provider=provider)).selection
         assert has == selection.layouts
         assert has == any(case.layout for case in selection.cases())
 
     def test_another_provider_leaves_out_one_that_is_asked_for(self):
         ids = [f"{EXAMPLE}/{layout}" for layout in LAYOUTS]
-        session = Session(SessionOptions(provider="cpu", case=[EXAMPLE, *ids]))
+        session = ValidationRun(SessionOptions(provider="cpu", case=[EXAMPLE, *ids]))
         session.choose()
         assert [EXAMPLE] == [case.id for case in session.cases]
         assert "3 cases left out: the provider lacks variants padding, strides, compile-graph" == session.variants_note
@@ -236,7 +236,7 @@ class TestDiagnosis:
         seen = []
 
         class Direct:
-            provider, conversion = OpenProvider("directml", None, None, None), "graph"
+            provider, conversion = Provider("directml", None, None, None), "graph"
 
             def __call__(self, case):
                 seen.append(case)

@@ -24,11 +24,11 @@ from opmap.cli.parser import parser
 from opmap.engines.machine.runtimes import install_command, uninstall_command
 from opmap.engines.sessions import DIRECTML
 from opmap.errors import InputError
-from opmap.evidence import terminal
 from opmap.faults import FAULTS
 from opmap.judge import survey
 from opmap.known.known_failures import load
 from opmap.manual import read_page, titles
+from opmap.reports import terminal
 from opmap.session.options import OPTIONS, PYTEST, of_command
 from opmap.vocabulary import Stage, Verdict
 

@@ -14,10 +14,10 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence import failure_folders, json_files, results_folder
-from opmap.evidence.written_bundle import read_bundle
 from opmap.files import write_file
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
+from opmap.reports import failure_folders, json_files, results_folder
+from opmap.reports.written_bundle import read_bundle
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 

@@ -19,10 +19,10 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.cli.commands import build
-from opmap.evidence.reproducers import model_folders
-from opmap.evidence.reproducers.model_folders import collection, model_folder, shipped
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import model_json
+from opmap.reports.reproducers import model_folders
+from opmap.reports.reproducers.model_folders import collection, model_folder, shipped
 from opmap.tensors import DataType, Tensor
 
 MODELS = Path(__file__).resolve().parents[2] / "models"

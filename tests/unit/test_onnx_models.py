@@ -16,8 +16,8 @@ from tiers import all_cases
 from opmap.cases.variants import VARIANTS
 from opmap.cli import main
 from opmap.errors import MappingError
-from opmap.evidence.reproducers.model_folders import folder_files, formed_model, write_files
 from opmap.mapping import map_descriptor
+from opmap.reports.reproducers.model_folders import folder_files, formed_model, write_files
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -18,11 +18,11 @@ from test_onnx_models import checked
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence.reproducers.model_folders import write_files
 from opmap.judge.onnx_models import CpuValues, judge_model, read_model_file
 from opmap.judge.onnx_models.nodes import is_ours
 from opmap.judge.onnx_models.reading import nodes_of
-from opmap.session import Session
+from opmap.reports.reproducers.model_folders import write_files
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 
 OTHER = "OPMAP_ONNX_TESTS"
@@ -167,7 +167,7 @@ def takes_tensors(model):
 def judged(folders):
     """Returns how many nodes of model folders were judged, and why not; and what is called wrong."""
     counts, wrong = Counter(), []
-    with Session(SessionOptions(provider="cpu")) as session, CpuValues() as cpu:
+    with ValidationRun(SessionOptions(provider="cpu")) as session, CpuValues() as cpu:
         judge = session.open()
         for folder in folders:
             given = read_model_file(str(folder))

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from test_onnx_node_tests import judged
 from tiers import others_slow
 
-from opmap.evidence.reproducers.model_folders import write_files
+from opmap.reports.reproducers.model_folders import write_files
 
 FACTS = json.loads((Path(__file__).parent / "onnxruntime_op_tests.json").read_text(encoding="utf-8"))
 

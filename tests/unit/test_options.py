@@ -10,8 +10,8 @@ import pytest
 from opmap import SessionOptions
 from opmap.cli.parser import COMMANDS, Parser, add_options, parser
 from opmap.errors import InputError
-from opmap.evidence.again import command_line
 from opmap.files import without_limit
+from opmap.reports.again import command_line
 from opmap.session.option_types import count
 from opmap.session.options import JUDGING, OPTIONS, PYTEST, WRITTEN, Option, add_pytest_options, of_command
 

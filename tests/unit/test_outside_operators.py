@@ -27,7 +27,7 @@ from opmap.cases.coverage.covered import measure
 from opmap.cases.parameters import parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.errors import InputError, MappingError
 from opmap.faults import open_fault
@@ -127,7 +127,7 @@ class Right:
 
 def judge(provider) -> Judge:
     """Returns a judge on a provider that runs cases."""
-    return Judge(OpenProvider("right", None, None, provider))
+    return Judge(Provider("right", None, None, provider))
 
 
 class TestRegistration:

@@ -15,7 +15,7 @@ from judged_sessions import Planted, changed, fresh_run, judged, records, unlike
 
 from opmap.cli import main
 from opmap.engines.protocol import Placement
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Clear, Examine, Open, Result, Run
 from opmap.engines.worker import WorkerTimeout
@@ -187,7 +187,7 @@ class TestPacks:
     def test_size_of_a_pack(self, monkeypatch, fresh):
         """A pack ends before it has more bytes than a pack may have."""
         monkeypatch.setattr("opmap.judge.session_batcher.MOST_BYTES_TOGETHER", 2000)
-        judge = Judge(OpenProvider(CPU, "", "hardware", Planted()))
+        judge = Judge(Provider(CPU, "", "hardware", Planted()))
         cases = [case for case in fresh[0].cases if case.variant == "plain"]
         sizes = [
             [sum(t.element_count * t.data_type.size for t in case.desc.tensors.values()) for case in group]
@@ -200,7 +200,7 @@ class TestPacks:
     def test_known_failures_run_alone(self, fresh):
         """Cases of which a failure is expected run alone, as if there were no packs."""
         planted = Planted()
-        judge = Judge(OpenProvider(CPU, planted.version, "hardware", planted))
+        judge = Judge(Provider(CPU, planted.version, "hardware", planted))
         cases = [case for case in fresh[0].cases if case.variant == "plain"][:6]
         groups = SessionBatcher(judge, pack=4).batches(cases, lambda case: case is cases[1])
 

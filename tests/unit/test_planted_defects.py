@@ -12,10 +12,10 @@ from told_causes import FALSE, RIGHT, UNKNOWN, judged
 from opmap.cases.case import INDEX_PATHS
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 
 told = cache(judged)
@@ -37,7 +37,7 @@ ONE = ("pad_by_zero",)
 
 def test_without_a_defect():
     """A right backend passes every case of `smoke`, also one with indices that INT64 does not hold."""
-    judge = Judge(OpenProvider("planted", None, None, ThirdPartyProvider(Defect(), "planted")))
+    judge = Judge(Provider("planted", None, None, ThirdPartyProvider(Defect(), "planted")))
     records = [judge(case) for case in all_cases("smoke") if case.variant in INDEX_PATHS.values()]
     assert [] == [(record.case, record.message) for record in records if not record.good]
     assert len(records) > 400
@@ -57,7 +57,7 @@ def test_no_false_sentence(name):
 def test_few_failures(name):
     """What `validate` tells of a few failures is true: these fit many a relation by chance."""
     options = {"provider": f"planted_defects:{name}", "tier": "smoke", "in_process": True}
-    with Session(SessionOptions.read(options)) as session:
+    with ValidationRun(SessionOptions.read(options)) as session:
         session.judge_all()
         run = JudgedRun(session.judged, session.calls)
         causes = [diagnosis.cause for diagnosis in quick_diagnoses(run, session.fresh, most=5)]

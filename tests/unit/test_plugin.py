@@ -16,7 +16,7 @@ import pytest
 import opmap.session  # noqa: F401
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
-from opmap.evidence.written_bundle import read_bundle
+from opmap.reports.written_bundle import read_bundle
 
 pytestmark = pytest.mark.platform
 
@@ -270,7 +270,7 @@ class TestOtherProjects:
             "import sys\n"
             "def pytest_unconfigure(config):\n"
             "    assert 'opmap.pytest_plugin' in sys.modules\n"
-            "    print('loaded:', sorted({'opmap.session.session', 'opmap.descriptors', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
+            "    print('loaded:', sorted({'opmap.session.validation_run', 'opmap.descriptors', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
         )
         pytester.makepyfile("def test_own():\n    pass\n")
         result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s")
@@ -399,14 +399,14 @@ class TestLimits:
         """More than one pytest process per adapter is refused (-n is an option of pytest-xdist)."""
         pytester.makeconftest(
             """
-            from opmap.engines.providers import OpenProvider
+            from opmap.engines.providers import Provider
             from opmap.engines.worker import WorkerProvider
 
             def pytest_addoption(parser):
                 parser.addoption("--numprocesses", type=int)
 
             from opmap.session import session
-            session.open_provider = lambda name, **place: OpenProvider(
+            session.open_provider = lambda name, **place: Provider(
                 "DmlExecutionProvider", "1", "hardware", WorkerProvider("DmlExecutionProvider")
             )
             """

@@ -13,7 +13,7 @@ from opmap import open_provider
 from opmap.cases.probes import probes
 from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement, origin
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.session_records import tidy
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.engines.worker import WorkerCrashed
@@ -32,8 +32,8 @@ class Answers(Fixed):
         return Placement("asserted", (("Gather", DIRECTML),))
 
 
-def directml(answer, device_class="hardware") -> OpenProvider:
-    return OpenProvider(DIRECTML, "1", device_class, ThirdPartyProvider(Answers(answer), DIRECTML))
+def directml(answer, device_class="hardware") -> Provider:
+    return Provider(DIRECTML, "1", device_class, ThirdPartyProvider(Answers(answer), DIRECTML))
 
 
 def probe(id: str):
@@ -110,14 +110,14 @@ class TestVerdicts:
             def perform(self, step, limit=None):
                 raise WorkerCrashed("gone")
 
-        opened = OpenProvider(DIRECTML, "1", "hardware", Lost())
+        opened = Provider(DIRECTML, "1", "hardware", Lost())
         assert judge_probe(probe("gather/rank-9"), opened).verdict == "crash"
 
     @pytest.mark.parametrize("answer", [[np.zeros(3, "float32")], [np.ones(3, "float32")], [np.ones(4, "int8")], None])
     def test_invalid_model(self, answer):
         """A model that ONNX forbids has no right values: the message says that the provider ran it, and compares none."""
         invalid = probe("gather_nd1/mismatched-batches")
-        mine = OpenProvider("Mine", None, None, ThirdPartyProvider(Answers(answer), "Mine"))
+        mine = Provider("Mine", None, None, ThirdPartyProvider(Answers(answer), "Mine"))
 
         observed, wrong = judge_probe(invalid, mine), judge_probe(invalid, directml(answer))
 
@@ -131,7 +131,7 @@ class TestVerdicts:
         """A provider without an expected outcome is observed."""
         record = judge_probe(
             probe("gather/rank-9"),
-            OpenProvider("Mine", None, None, ThirdPartyProvider(Answers(ValueError("no")), "Mine")),
+            Provider("Mine", None, None, ThirdPartyProvider(Answers(ValueError("no")), "Mine")),
         )
 
         assert record.verdict == "observed"
@@ -158,5 +158,5 @@ class TestOrigin:
         """Source file, line and HRESULT are the path of the record."""
         record = judge_probe(probe("gather/rank-9"), directml(ProviderError(tidy(self.MESSAGE))))
 
-        assert record.path == "AbiCustomRegistry.cpp(519) 80070057"
+        assert record.error_at == "AbiCustomRegistry.cpp(519) 80070057"
         assert origin("indices element out of data bounds") is None

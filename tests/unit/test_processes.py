@@ -31,10 +31,10 @@ PROGRAM = "from opmap.cli import main; exit(main())"
 
 SLOW_REPORT = """
 import sys, time
-import opmap.evidence.html_report
+import opmap.reports.html_report
 from opmap.cli.start import main
 
-opmap.evidence.html_report.write_report = lambda bundle: time.sleep(60)
+opmap.reports.html_report.write_report = lambda bundle: time.sleep(60)
 sys.exit(main())
 """
 """A program: opmap, whose report takes long."""

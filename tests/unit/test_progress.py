@@ -15,10 +15,10 @@ from tiers import all_cases
 
 from opmap.cli import main
 from opmap.diagnosis.failures import Failure
-from opmap.evidence import terminal
-from opmap.evidence.progress_bar import bar
-from opmap.evidence.wrong_elements import MOST_WRONG, wrong_elements
 from opmap.judge.record import Record, TensorRecord
+from opmap.reports import terminal
+from opmap.reports.progress_bar import bar
+from opmap.reports.wrong_elements import MOST_WRONG, wrong_elements
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform

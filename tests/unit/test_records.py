@@ -7,20 +7,20 @@ import msgspec
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.catalogue import catalogue
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
 from opmap.judge.record import FACTS, Record, encode, shortened
 from opmap.mapping.dxdispatch import read_model
-from opmap.session.session import open_judge
+from opmap.session.validation_run import open_judge
 from opmap.vocabulary import Verdict
 
 
 def test_facts_of_the_provider():
     """A record has the facts about its provider of which it has a key, also when it is shortened."""
-    opened = OpenProvider("mine", "1", "emulated", ThirdPartyProvider(Fixed([RIGHT]), "mine"), adapter="GPU")
+    opened = Provider("mine", "1", "emulated", ThirdPartyProvider(Fixed([RIGHT]), "mine"), adapter="GPU")
     record = shortened(Record.on(opened, "it", None, verdict=Verdict.PASS))
 
     assert "device_class" in FACTS
@@ -79,8 +79,8 @@ class TestDispatch:
             ],
         }
         (dispatch,) = read_model(json.dumps(model))
-        session = Session(SessionOptions(), brief=False)
-        session._opened = Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine")))
+        session = ValidationRun(SessionOptions(), brief=False)
+        session._opened = Judge(Provider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine")))
         return session.judge_dispatch(dispatch, "it.json")
 
     def test_that_pass(self):
@@ -96,12 +96,12 @@ class TestDispatch:
     def test_that_break_a_rule(self):
         """The path names the member in the file."""
         record = self.record(Axis=1)
-        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.path)
+        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.error_at)
 
     def test_that_cannot_be_read(self):
         """The record names the operator if it is known."""
         record = self.record(indices="deferred")
-        assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
+        assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.error_at)
         assert "DML_OPERATOR_GATHER" == record.operator
         assert None is self.record(type="TOP_K").operator
 
@@ -115,7 +115,7 @@ class TestRecords:
         assert "opmap-results/1" == document["schema"]
         (record,) = document["cases"]
         assert [
-            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
+            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "error_at", "message"),
             *("kinds", "judge", "fate"),
             *(
                 "expected",
@@ -123,7 +123,7 @@ class TestRecords:
                 "outputs",
                 "provider",
                 "placement",
-                "road",
+                "path_proof",
                 "device_class",
                 "substitutions",
                 "lowered_as",

@@ -15,7 +15,7 @@ from bundle_folders import agree, check_bundle, validate
 
 from opmap.cli import main
 from opmap.engines.machine.environment import PROBES
-from opmap.evidence.written_bundle import read_bundle
+from opmap.reports.written_bundle import read_bundle
 
 USER, HOST, FOLDER = "lena_m", "gpu-17", "/home/lena_m/rigx/onnx"
 """What is planted. An underscore is escaped in Markdown."""
@@ -47,7 +47,7 @@ def planted(bundles, monkeypatch):
         change(document)
         (folder / name).write_text(json.dumps(document), encoding="utf-8")
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
-    lines[0] |= {"message": TEXT, "path": FOLDER, "substitutions": [TEXT]}
+    lines[0] |= {"message": TEXT, "error_at": FOLDER, "substitutions": [TEXT]}
     lines.append(lines[0] | {"case": "y.json", "file": TEXT})
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opmap.engines.machine.facts import Fact
-from opmap.evidence.redaction import Redactor, summary, texts
+from opmap.reports.redaction import Redactor, summary, texts
 
 pytestmark = pytest.mark.platform
 

@@ -23,7 +23,7 @@ from opmap.diagnosis.relations import (
 )
 from opmap.diagnosis.relations_wrong import MAX_OUTPUT
 from opmap.engines.arrays import dtype_of, wrong_outputs
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.faults import FAULTS, Fault, FaultProvider
 from opmap.faults.case_arrays import CaseArrays, resolve
 from opmap.faults.conversions import CONVERSION_FAULTS, through
@@ -348,7 +348,7 @@ class TestModels:
     )
     def test_one_cause(self, text):
         """The largest cause has the rule and nearly all cases; the others say that they do not know."""
-        judge = Judge(OpenProvider("fault:planted", None, None, FaultProvider(MODELS[text])))
+        judge = Judge(Provider("fault:planted", None, None, FaultProvider(MODELS[text])))
         run = JudgedRun([(case, judge(case)) for case in own_cases("smoke") if not is_large(case.desc)])
         first, *others = causes(run)
         assert (text, None) == (first.relation.text, first.relation.fault)
@@ -362,7 +362,7 @@ class TestModels:
         wrong = [case for case in cases if not np.array_equal(fault.bits(CaseArrays(case)), CaseArrays(case).right)]
         few = min(wrong, key=lambda case: case.desc.output.element_count).id
         provider = FaultProvider(dataclasses.replace(fault, concerns=lambda arrays: arrays.case.id == few))
-        judge = Judge(OpenProvider("fault:planted", None, None, provider))
+        judge = Judge(Provider("fault:planted", None, None, provider))
         (cause,) = causes(JudgedRun([(case, judge(case)) for case in cases]))
         assert ("no relation found", True) == (cause.relation.text, fault.text in cause.relation.remark)
 

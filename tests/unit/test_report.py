@@ -19,22 +19,22 @@ from planted_markup import diagnosis, fields_in, planted, side, smallest
 from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.evidence import written_bundle
-from opmap.evidence.cause_view import describe_case
-from opmap.evidence.documents import RunDocument, Totals
-from opmap.evidence.failure_folders import folder_name
-from opmap.evidence.heading import heading
-from opmap.evidence.html_report import write_report
-from opmap.evidence.report_groups import found_cases
-from opmap.evidence.report_matrix import by_dimensions, by_level, place
-from opmap.evidence.report_picture import MOST_COLUMNS, MOST_ROWS, picture
-from opmap.evidence.written_bundle import read_bundle
-from opmap.evidence.wrong_elements import comparable_bits, wrong_elements
 from opmap.faults import open_fault
 from opmap.judge.decide import _tensor_record
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
+from opmap.reports import written_bundle
+from opmap.reports.cause_view import describe_case
+from opmap.reports.documents import RunDocument, Totals
+from opmap.reports.failure_folders import folder_name
+from opmap.reports.heading import heading
+from opmap.reports.html_report import write_report
+from opmap.reports.report_groups import found_cases
+from opmap.reports.report_matrix import by_dimensions, by_level, place
+from opmap.reports.report_picture import MOST_COLUMNS, MOST_ROWS, picture
+from opmap.reports.written_bundle import read_bundle
+from opmap.reports.wrong_elements import comparable_bits, wrong_elements
 from opmap.spec import load_spec
 from opmap.tensors import DataType, Tensor, plain
 from opmap.vocabulary import Stage, Verdict
@@ -224,7 +224,7 @@ class TestGroups:
         assert "1 of 5 elements are wrong" in report(bundle)
 
     def test_most_groups(self, bundle, monkeypatch):
-        monkeypatch.setattr("opmap.evidence.report_groups.MOST_GROUPS", 2)
+        monkeypatch.setattr("opmap.reports.report_groups.MOST_GROUPS", 2)
         found = diagnosis()
         found["groups"] *= 5
         (bundle / "diagnosis.json").write_text(json.dumps(found))
@@ -357,9 +357,7 @@ class TestMatrix:
         assert (1, accepted, right) == (cell["documented"], cell["accepted"], cell["right"])
 
 
-NOT_SHOWN = (
-    "record.file record.rule nodes road lowered_as expected dxdispatch after ids relation.kind feature flips left_out"
-)
+NOT_SHOWN = "record.file record.rule nodes path_proof lowered_as expected dxdispatch after ids relation.kind feature flips left_out"
 """The planted fields that the page has no place for."""
 
 

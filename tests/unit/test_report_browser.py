@@ -11,8 +11,8 @@ from browser import browser, missing
 from planted_markup import planted
 
 from opmap.cli import main
-from opmap.evidence.html_report import write_report
-from opmap.evidence.written_bundle import read_bundle
+from opmap.reports.html_report import write_report
+from opmap.reports.written_bundle import read_bundle
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

@@ -18,17 +18,17 @@ from markdown_it import MarkdownIt
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
-from opmap.evidence.bundle import Bundle
-from opmap.evidence.documents import FILES, RunDocument, Totals
-from opmap.evidence.export import export_folder
-from opmap.evidence.failure_folders import is_written
-from opmap.evidence.junit import junit
-from opmap.evidence.markdown import block, code, plain, table
-from opmap.evidence.reproducers.model_folders import write_files
-from opmap.evidence.summary import STEP_SUMMARY, summary
 from opmap.files import write_file
 from opmap.judge.record import Record
 from opmap.manual import read_page
+from opmap.reports.bundle import Bundle
+from opmap.reports.documents import FILES, RunDocument, Totals
+from opmap.reports.export import export_folder
+from opmap.reports.failure_folders import is_written
+from opmap.reports.junit import junit
+from opmap.reports.markdown import block, code, plain, table
+from opmap.reports.reproducers.model_folders import write_files
+from opmap.reports.summary import STEP_SUMMARY, summary
 from opmap.vocabulary import Stage, Verdict
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]

@@ -13,7 +13,7 @@ from opmap.cases.contract_probes import contract_probes
 from opmap.engines.expectations import ExpectedStep
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Concurrent, Examine, Open, Run, RunBound, Setup
-from opmap.evidence.reproducers.reproducer import expected_steps, program
+from opmap.reports.reproducers.reproducer import expected_steps, program
 
 X = np.float32([1, 2])
 RUN = Run(session="s", feeds={"x": X})

@@ -15,11 +15,11 @@ import pytest
 
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.evidence.bundle import Bundle
 from opmap.files import to_json
 from opmap.judge.decide import settle
 from opmap.judge.record import Record, TensorRecord
 from opmap.judge.run import Results, shuffled
+from opmap.reports.bundle import Bundle
 from opmap.session import open_judge
 from opmap.vocabulary import Stage, Verdict
 
@@ -161,7 +161,7 @@ class TestShortened:
                 "provider": "P",
                 "expected": {"DataType": "UINT8", "Sizes": [1], "Values": None, "Bits": None, "Digest": "0" * 64},
                 "placement": {"proven": True, "source": "info", "nodes": [["Gather", "P"]], "elsewhere": ["X on Y"]},
-                "road": {"proven": True, "source": "info"},
+                "path_proof": {"proven": True, "source": "info"},
                 "substitutions": ["reshape: a", "reshape: b"],
                 "lowered_as": {"type": "X", "desc": {"InputTensor": {"Sizes": [1, 2, 3]}}},
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.cases.probes import probes
 from opmap.vocabulary import Verdict
 
@@ -18,7 +18,7 @@ class TestSession:
         """The records have the order of the catalogue, whatever the order of the work."""
         options = SessionOptions(provider="cpu", filter=["gather/example.*", "probe/gather/rank-9"], shuffle=1)
         calls = []
-        with Session(options) as session:
+        with ValidationRun(options) as session:
             session.judge_all(lambda: calls.append(None))
 
         ids = [record.case for record in session.results.records]
@@ -29,7 +29,7 @@ class TestSession:
 
     def test_one(self):
         """`judge` gives the same record as `judge_all`."""
-        with Session(SessionOptions(provider="cpu", case=["gather/example.1"])) as session:
+        with ValidationRun(SessionOptions(provider="cpu", case=["gather/example.1"])) as session:
             session.judge_all()
 
             assert session.judge(session.cases[0]) == session.results.records[0]
@@ -40,7 +40,7 @@ class TestSession:
         options = SessionOptions(
             provider="AbsentExecutionProvider", require_provider=required, case=["gather/example.1"]
         )
-        with Session(options) as session:
+        with ValidationRun(options) as session:
             session.judge_all()
             record = session.judge(probes()[0])
 

@@ -8,10 +8,10 @@ import pytest
 from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run
 from tiers import all_cases
 
-from opmap import Session, SessionOptions
+from opmap import SessionOptions, ValidationRun
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Result, Run
 from opmap.engines.worker import WorkerCrashed, WorkerProvider, WorkerTimeout
@@ -67,7 +67,7 @@ class TestSharedSessions:
     @pytest.mark.slow
     def test_serialized(self):
         """Cases whose session writes its graph share it too; those whose proof counts the runs of a session do not."""
-        judge = Judge(OpenProvider(DIRECTML, "1", "emulated", SessionProvider(CPU)))
+        judge = Judge(Provider(DIRECTML, "1", "emulated", SessionProvider(CPU)))
         cases = [case for case in all_cases("standard") if case.id.startswith("gather_elements/uint8/d1.axis0/")]
         batches = SessionBatcher(judge).batches(cases)
         together = {case.variant for batch in batches if len(batch) > 1 for case in batch}
@@ -188,11 +188,11 @@ class TestSharedSessions:
         """An interrupted run that is resumed has the same records as one that was not."""
         whole = tmp_path / "whole"
         options = {"provider": "cpu", "filter": SELECTION, "pack": 4}
-        with Session(SessionOptions(**options, report=str(whole))) as session:
+        with ValidationRun(SessionOptions(**options, report=str(whole))) as session:
             session.judge_all()
             session.finish()
         part = tmp_path / "part"
-        with Session(SessionOptions(**options, report=str(part))) as session:
+        with ValidationRun(SessionOptions(**options, report=str(part))) as session:
             calls = iter(range(5))  # in the middle of a pack
 
             def stop():
@@ -201,7 +201,7 @@ class TestSharedSessions:
 
             session.judge_all(stop)
             session.finish()
-        with Session(SessionOptions(**options, resume=str(part))) as session:
+        with ValidationRun(SessionOptions(**options, resume=str(part))) as session:
             assert 0 < len(session.items)
             session.judge_all()
             session.finish()
@@ -218,8 +218,8 @@ class TestInWorker:
     def test_same_records(self, options):
         here, _ = judged(filter=("gather_elements/int8/*",), **options)
         with WorkerProvider(CPU) as worker:
-            session = Session(SessionOptions(provider="cpu", filter=("gather_elements/int8/*",), **options))
-            session._opened = Judge(OpenProvider.of(worker.facts, worker), brief=True)
+            session = ValidationRun(SessionOptions(provider="cpu", filter=("gather_elements/int8/*",), **options))
+            session._opened = Judge(Provider.of(worker.facts, worker), brief=True)
             session.judge_all()
 
         assert encode(here.results.records) == encode(session.results.records)

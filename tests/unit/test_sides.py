@@ -14,12 +14,12 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.variants.run_modes import ARENA_OFF
 from opmap.diagnosis.sides import sides_json, whose_fault
 from opmap.engines.machine.facts import Fact
-from opmap.engines.providers import OpenProvider, ProviderMissing
+from opmap.engines.providers import Provider, ProviderMissing
 from opmap.engines.sessions import CPU, DIRECTML, FUSION_OFF
 from opmap.errors import InputError
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
 
@@ -36,7 +36,7 @@ def sides(monkeypatch):
 
     def ask(case, provider, **options):
         whole = SessionOptions(provider=provider, in_process=":" in provider and "fault:" not in provider, **options)
-        return whose_fault(case, WRONG, Session(whole).fresh, runs=4)
+        return whose_fault(case, WRONG, ValidationRun(whole).fresh, runs=4)
 
     return ask
 
@@ -105,15 +105,15 @@ def directml(wrong, on_cpu=None, opened=None, below=None):
         if opened is not None:
             opened.append((entries, options))
         if options.get("provider") == "cpu":
-            yield Judge(OpenProvider(CPU, None, "hardware", Planted(on_cpu)))
+            yield Judge(Provider(CPU, None, "hardware", Planted(on_cpu)))
             return
         if options.get("provider") == "directml":
             if isinstance(below, Exception):
                 raise below
-            yield Judge(OpenProvider("directml", None, "emulated", Planted(below), adapter="one"))
+            yield Judge(Provider("directml", None, "emulated", Planted(below), adapter="one"))
             return
         value = 99 if wrong(dict(entries), options) else None
-        yield Judge(OpenProvider(DIRECTML, None, "emulated", Planted(value), adapter="one"))
+        yield Judge(Provider(DIRECTML, None, "emulated", Planted(value), adapter="one"))
 
     return open_with
 
@@ -137,7 +137,7 @@ class TestDirectML:
             {"name": "slow", "index": 1, "software": True},
             {"name": "two", "index": 2, "software": False},
         ]
-        monkeypatch.setattr(OpenProvider, "environment", lambda self: {"adapters": Fact(adapters, "")})
+        monkeypatch.setattr(Provider, "environment", lambda self: {"adapters": Fact(adapters, "")})
         found = whose_fault(ELEMENTS, WRONG, directml(wrong))
         assert 1 == len(found.flips)
         assert f"fails only {text} (5 of 5 against 0 of 5)" in str(found)

@@ -25,7 +25,7 @@ from opmap.cases.variants.further_inputs import fresh_values, other_sizes
 from opmap.cli import main
 from opmap.descriptors import Layout, TensorDesc, complete
 from opmap.diagnosis.case import shrink_case
-from opmap.diagnosis.draft import Draft
+from opmap.diagnosis.draft import DescriptorEdit
 from opmap.engines.arrays import to_array
 from opmap.engines.directml.describing import dispatchable
 from opmap.engines.directml.dispatchable import NativeDesc
@@ -132,7 +132,7 @@ class TestPage:
 
 
 class TestDrawing:
-    """Random descriptors, and those of the small world."""
+    """Random descriptors, and those of the small scope."""
 
     def test_every_layout(self):
         counts = Counter(size_classes.layout(desc.input_tensor) for desc in drawn(300))
@@ -151,7 +151,7 @@ class TestDrawing:
         desc = OPERATOR.draw(Lowest(), 3, 64)
         assert None is desc.input_tensor.strides
 
-    def test_the_small_world_has_every_layout_once(self):
+    def test_the_in_small_scope_has_every_layout_once(self):
         """Each order of the dimensions longer than 1 that are not repeated, for each set of repeated ones."""
         cubes = [desc.input_tensor for desc in OPERATOR.descriptors(3, 2) if desc.output_tensor.sizes == (2, 2, 2)]
         assert 6 + 3 * 2 + 3 + 1 == len(cubes) == len({t.read(range(8)).__repr__() for t in cubes})
@@ -295,7 +295,7 @@ class TestDiagnosis:
 
     def test_drafts_keep_the_layout(self):
         for desc in drawn(100):
-            again = Draft.of(desc).completed()
+            again = DescriptorEdit.of(desc).completed()
             assert again.output_tensor == desc.output_tensor
             assert again.input_tensor.layout.ranks == desc.input_tensor.layout.ranks or 1 in desc.output_tensor.sizes
 

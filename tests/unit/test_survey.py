@@ -27,11 +27,11 @@ from opmap.cases.invalid_indices import (
     simplest,
 )
 from opmap.engines.providers import open_provider
-from opmap.evidence.survey import print_survey, rows, survey_document
 from opmap.faults import open_fault
 from opmap.judge.judge import Judge
 from opmap.judge.survey import BESIDE, ERROR, INSIDE, MALFORMED, NOT_ASKED, OUTSIDE, Survey, failures
 from opmap.operators import OPERATORS, add_operator, remove_operator
+from opmap.reports.survey import print_survey, rows, survey_document
 from opmap.spec import load_spec, read_spec
 from opmap.tensors import DataType
 

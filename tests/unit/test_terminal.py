@@ -14,11 +14,11 @@ from rich.console import Console
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence import terminal
-from opmap.evidence.cause_view import print_lines
-from opmap.evidence.sections import Section
-from opmap.evidence.tables import print_failures, print_notes, print_tables
 from opmap.judge.record import Record
+from opmap.reports import terminal
+from opmap.reports.cause_view import print_lines
+from opmap.reports.sections import Section
+from opmap.reports.tables import print_failures, print_notes, print_tables
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform

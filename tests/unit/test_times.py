@@ -9,11 +9,11 @@ import pytest
 from bundle_folders import check_bundle, validate
 
 from opmap.cli import main
-from opmap.evidence.bundle import Bundle
-from opmap.evidence.html_report import write_report
-from opmap.evidence.times import newly_slow, slowest, timed
-from opmap.evidence.written_bundle import read_bundle
 from opmap.judge.record import Record
+from opmap.reports.bundle import Bundle
+from opmap.reports.html_report import write_report
+from opmap.reports.times import newly_slow, slowest, timed
+from opmap.reports.written_bundle import read_bundle
 from opmap.vocabulary import Verdict
 
 EXAMPLES = ["--provider", "cpu", "--filter", "gather/example.*"]

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from opmap.cli import main
-from opmap.evidence.tables import print_total
 from opmap.judge.record import Record
 from opmap.judge.tally import Tally, total
+from opmap.reports.tables import print_total
 from opmap.vocabulary import NOT_JUDGED, Verdict
 
 pytestmark = pytest.mark.platform

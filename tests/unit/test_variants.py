@@ -18,7 +18,7 @@ from opmap.cases.values import FAR
 from opmap.cases.variants import PLAIN, VARIANTS, VariantRun, proofs
 from opmap.cases.variants.run_modes import SESSION
 from opmap.engines.performer import Performer
-from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.providers import Provider, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Event, Evidence, Open, Run
 from opmap.engines.third_party import ThirdPartyProvider
@@ -46,7 +46,7 @@ def own():
     return [case for case in before if VARIANTS[case.variant].base is None and case.id not in left_out]
 
 
-MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
+MINE = Provider(CPU, "1", "hardware", SessionProvider(CPU))
 
 
 def run_of(case: Case, events=(), **evidence) -> VariantRun:
@@ -171,9 +171,9 @@ class TestCases:
 
         def third_party(provider):
             inner = ThirdPartyProvider(provider, "mine")
-            return OpenProvider("mine", None, None, inner, sessions=inner.sessions)
+            return Provider("mine", None, None, inner, sessions=inner.sessions)
 
-        directml = OpenProvider(DIRECTML, "1", "hardware", SessionProvider(CPU))
+        directml = Provider(DIRECTML, "1", "hardware", SessionProvider(CPU))
         assert set(VARIANTS) == names(directml)
         assert {"eager", "serialized", "replayed", "device"} <= names(directml) - names(MINE)
         assert {"symbolic", "if", "bound", "several-runs"} <= names(MINE)
@@ -190,7 +190,7 @@ class TestOnTheCpu:
     def test_pass(self, variant):
         case = in_variant(variant)
         record = open_judge("cpu")(case)
-        assert ("pass", True) == (record.verdict, record.road.proven), record.message
+        assert ("pass", True) == (record.verdict, record.path_proof.proven), record.message
         assert record.variant == case.variant and record.placement.proven
 
 
@@ -269,9 +269,9 @@ class TestProofs:
                     else type(result)(evidence=Evidence(placement=result.evidence.placement))
                 )
 
-        judge = Judge(OpenProvider(CPU, "1", "hardware", NoProfile(CPU)))
+        judge = Judge(Provider(CPU, "1", "hardware", NoProfile(CPU)))
         record = judge(in_variant("symbolic"))
-        assert ("path-unproven", False, False) == (record.verdict, record.road.proven, record.good)
+        assert ("path-unproven", False, False) == (record.verdict, record.path_proof.proven, record.good)
         assert "must have 1 events" in record.message
 
     def test_a_graph_that_cannot_be_read(self):
@@ -285,7 +285,7 @@ class TestProofs:
                 files = {"model/Partition_0.bin": np.frombuffer(b"nonsense", np.uint8)}
                 return type(result)(evidence=Evidence(placement=result.evidence.placement, files=files))
 
-        record = Judge(OpenProvider(CPU, "1", "hardware", Writes(CPU)))(plain_case())
+        record = Judge(Provider(CPU, "1", "hardware", Writes(CPU)))(plain_case())
         assert ("lowered-differently", "differs") == (record.verdict, record.descriptor)
         assert "the graph that the EP wrote" in record.message
 
@@ -327,7 +327,7 @@ class TestFaultyProviders:
                 return result
 
         case = next(c for c in added() if c.variant == name and "/int32/" in c.id and len(c.desc.outputs) == 1)
-        record = Judge(OpenProvider(CPU, "1", "hardware", Changed(CPU)))(case)
+        record = Judge(Provider(CPU, "1", "hardware", Changed(CPU)))(case)
         assert "mismatch" == record.verdict
         assert f"run 3: {relation}" in record.message
 
@@ -342,7 +342,7 @@ class TestFaultyProviders:
                     step = Run(session=step.session, feeds=feeds)
                 return super().perform(step)
 
-        record = Judge(OpenProvider(CPU, "1", "hardware", Ignores(CPU)))(in_variant("fed-indices"))
+        record = Judge(Provider(CPU, "1", "hardware", Ignores(CPU)))(in_variant("fed-indices"))
         assert "the output is the one for the model's defaults, and the fed values are ignored" in record.message
 
     @pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS", "GATHER_ND1"])
@@ -362,7 +362,7 @@ class TestFaultyProviders:
                     step = msgspec.structs.replace(step, model=model)
                 return super().perform(step)
 
-        judge = Judge(OpenProvider(CPU, "1", "hardware", Assumes(CPU)))
+        judge = Judge(Provider(CPU, "1", "hardware", Assumes(CPU)))
         cases = [c for c in added() if c.variant == "default-attribute" and c.desc.operator == operator]
         by_id = {case.id: case for case in own()}
 
@@ -381,13 +381,13 @@ class TestFaultyProviders:
                 return result
 
         case = next(c for c in added() if c.variant == "second-output" and "/int32/" in c.id)
-        record = Judge(OpenProvider(CPU, "1", "hardware", Spoils(CPU)))(case)
+        record = Judge(Provider(CPU, "1", "hardware", Spoils(CPU)))(case)
         assert "mismatch" == record.verdict and "the copy of InputTensor" in record.message
 
     def test_nothing_stays(self):
         """After a case, whatever its verdict, the provider holds no session and no value."""
         inner = SessionProvider(CPU)
-        judge = Judge(OpenProvider(CPU, "1", "hardware", inner))
+        judge = Judge(Provider(CPU, "1", "hardware", inner))
         for name in ("preallocated", "bound", "second-session", "symbolic"):
             judge(in_variant(name))
             assert ({}, {}) == (inner._sessions, inner._values)

@@ -17,7 +17,7 @@ from opmap.cli.commands import versions as command
 from opmap.diagnosis.versions import RUNS, Cell, conclusion, run_item
 from opmap.engines.dml_linux import VARIABLE, Pair, pairs
 from opmap.engines.other_directml import other_directml
-from opmap.engines.providers import OpenProvider, ProviderMissing
+from opmap.engines.providers import Provider, ProviderMissing
 from opmap.errors import InputError
 from opmap.judge.record import Record
 from opmap.known import SeenOn
@@ -372,7 +372,7 @@ class TestOtherDirectML:
 
 def test_loaded_version():
     """The version is that of the loaded module; of two it is unknown."""
-    provider = OpenProvider("dml", "1", "emulated", None)
+    provider = Provider("dml", "1", "emulated", None)
     modules = [
         {"path": path, "file_version": version}
         for path, version in (("C:\\x\\DirectML.dll", "1.2.0.0"), ("C:\\d3d12.dll", "10"))

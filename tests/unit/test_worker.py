@@ -10,7 +10,7 @@ from opmap.engines import frames
 from opmap.engines.child import processes_with
 from opmap.engines.machine.environment import collect
 from opmap.engines.provider_facts import ProviderFacts
-from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
+from opmap.engines.providers import Provider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.worker import DeviceLost, HangLimit, NotRun, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.errors import InputError, ProviderError
@@ -48,7 +48,7 @@ class TestRun:
     def test_environment(self, worker, cases):
         """The facts of the worker process can be collected between two cases."""
         assert "pass" == judge(worker)(cases[0]).verdict
-        own, facts = collect(), OpenProvider(CPU, None, None, worker).environment()
+        own, facts = collect(), Provider(CPU, None, None, worker).environment()
         assert own.keys() == facts.keys()
         assert own["onnxruntime"] == facts["onnxruntime"]
         assert "pass" == judge(worker)(cases[1]).verdict

@@ -16,11 +16,11 @@ import pytest
 from opmap import files
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.evidence.bundle import Bundle
-from opmap.evidence.finds import FindsFolder
 from opmap.files import to_json
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
+from opmap.reports.bundle import Bundle
+from opmap.reports.finds import FindsFolder
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
@@ -93,7 +93,7 @@ class TestWriteKnownFailures:
         """A file that cannot be written is refused before a case is run, and nothing is left."""
         (tmp_path / "there.toml").touch()
         (tmp_path / "folder").mkdir()
-        monkeypatch.setattr("opmap.session.Session.judge_all", lambda *_: pytest.fail("the cases were run"))
+        monkeypatch.setattr("opmap.session.ValidationRun.judge_all", lambda *_: pytest.fail("the cases were run"))
 
         assert 2 == main([*self.ARGUMENTS, "--write-known-failures", str(tmp_path / name)])
 
@@ -104,7 +104,7 @@ class TestWriteKnownFailures:
     def test_folder_that_cannot_be_written(self, function, tmp_path, monkeypatch, capsys):
         """The folder is tried before a case is run."""
         monkeypatch.setattr(os, function, no_space)
-        monkeypatch.setattr("opmap.session.Session.judge_all", lambda *_: pytest.fail("the cases were run"))
+        monkeypatch.setattr("opmap.session.ValidationRun.judge_all", lambda *_: pytest.fail("the cases were run"))
 
         assert 2 == main([*self.ARGUMENTS, "--write-known-failures", str(tmp_path / "k.toml")])
 
@@ -114,15 +114,15 @@ class TestWriteKnownFailures:
     @pytest.mark.parametrize("report", [False, True])
     def test_full_at_the_end(self, report, tmp_path, monkeypatch, capsys):
         """If the disk is full at the end, the results are printed all the same; a line for each file says why."""
-        from opmap.session import Session
+        from opmap.session import ValidationRun
 
-        judge_all = Session.judge_all
+        judge_all = ValidationRun.judge_all
 
         def then_full(*arguments):
             judge_all(*arguments)
             monkeypatch.setattr(os, "fsync", no_space)
 
-        monkeypatch.setattr(Session, "judge_all", then_full)
+        monkeypatch.setattr(ValidationRun, "judge_all", then_full)
         more = ["--report", str(tmp_path / "r")] if report else []
 
         code = main([*self.ARGUMENTS, "--write-known-failures", str(tmp_path / "k.toml"), *more])

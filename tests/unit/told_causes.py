@@ -24,11 +24,11 @@ from opmap.diagnosis.diagnose import diagnoses, quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.engines.providers import open_provider
-from opmap.evidence.cause_view import MOST_CHECKED, cause_group, condition_text
-from opmap.evidence.documents import ConditionDocument, Group
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
-from opmap.session import Session
+from opmap.reports.cause_view import MOST_CHECKED, cause_group, condition_text
+from opmap.reports.documents import ConditionDocument, Group
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 
 WANTED = 0.99
@@ -111,7 +111,7 @@ def judged(name: str, tier: str = "smoke") -> Told:
     in_process = not any(bug.titles == "crash" for bug in bugs(name))
     options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process}
     start = processor_seconds()
-    with Session(SessionOptions.read(options)) as session:
+    with ValidationRun(SessionOptions.read(options)) as session:
         session.judge_all()
         run, judge = JudgedRun(session.judged, session.calls), session.open()
         between = processor_seconds()

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import opmap
 from opmap.cases.catalogue import catalogue
-from opmap.engines.providers import OpenProvider
+from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Open
 from opmap.engines.worker import HangLimit, WorkerProvider
@@ -29,7 +29,7 @@ def troubled(*words, kind=WorkerProvider, **options):
 
 
 def judge(worker):
-    return Judge(OpenProvider(CPU, None, "hardware", worker))
+    return Judge(Provider(CPU, None, "hardware", worker))
 
 
 def first_cases():

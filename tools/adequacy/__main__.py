@@ -20,7 +20,7 @@ from adequacy.score import encode, score, summary  # noqa: E402
 from opmap.cases.selection import Selection  # noqa: E402
 from opmap.cli.entry import exit_code  # noqa: E402
 from opmap.cli.parser import Parser  # noqa: E402
-from opmap.evidence.terminal import console, print_line, progress, write_json  # noqa: E402
+from opmap.reports.terminal import console, print_line, progress, write_json  # noqa: E402
 from opmap.vocabulary import Tier  # noqa: E402
 
 TIERS: tuple[Tier, ...] = ("smoke", "standard", "full")

@@ -13,8 +13,8 @@ from opmap.cases.coverage.boundaries import UNREACHABLE_RULES
 from opmap.cases.coverage.covered import STRENGTHS, Share, measure, own_rules
 from opmap.cases.probes import probes
 from opmap.cases.variants import VARIANTS
-from opmap.evidence.sections import Section
 from opmap.operators import OPERATORS
+from opmap.reports.sections import Section
 from opmap.vocabulary import TIERS, Tier
 
 from .covered import TierCovered, TierOperatorCoverage, of_operator
@@ -138,12 +138,12 @@ def coverage_sections(coverage: TierCoverage) -> Iterator[Section]:
 
 
 def _facts(coverage: TierCoverage) -> Iterator[str]:
-    worlds = [row.world for row in coverage.operators if row.world is not msgspec.UNSET]
+    worlds = [row.small_scope for row in coverage.operators if row.small_scope is not msgspec.UNSET]
     if worlds:
         covered, possible = (sum(share[i] for share in worlds) for i in (0, 1))
-        scopes = sorted({op.descriptor.spec().world for op in OPERATORS.values()}, reverse=True)
+        scopes = sorted({op.descriptor.spec().small_scope for op in OPERATORS.values()}, reverse=True)
         words = " or ".join(f"{dimensions} dimensions and sizes up to {size}" for dimensions, size in scopes)
-        yield f"small world, all descriptors of up to {words}, in each data width: {covered} of {possible}"
+        yield f"small scope, all descriptors of up to {words}, in each data width: {covered} of {possible}"
     added = sum(variant.cases for variant in coverage.variants)
     yield f"variants: {added} of these cases again, on {len(coverage.variants)} other execution paths"
     yield f"rules of every tensor: {', '.join(coverage.tensor_rules)}"

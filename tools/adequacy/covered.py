@@ -35,10 +35,10 @@ class TierCovered(Covered):
     """The coverage of the cases of one operator in a tier.
 
     A case that is another case in a variant counts only for `variants` (variant -> number of cases) and `variant_pairs`
-    (variant and class). `world` has the descriptors of the small scope.
+    (variant and class). `small_scope` has the descriptors of the small scope.
     """
 
-    world: set[tuple[object, ...]] = field(default_factory=set)
+    small_scope: set[tuple[object, ...]] = field(default_factory=set)
     variants: dict[str, int] = field(default_factory=dict)
     variant_pairs: set[tuple[str, tuple[str, str | None]]] = field(default_factory=set)
 
@@ -62,8 +62,8 @@ class TierCovered(Covered):
         if VARIANTS[case.variant].base is not None:
             self.variants[case.variant] = self.variants.get(case.variant, 0) + 1
             self.variant_pairs.update((case.variant, pair) for pair in variant_classes(case.desc).items())
-        elif _in_world(case.desc):
-            self.world.add(_identity(case.desc))
+        elif _in_small_scope(case.desc):
+            self.small_scope.add(_identity(case.desc))
 
     def missing(self, *, strength: int) -> list[str]:
         """Returns one text for each item that the tier promises and no case covers.
@@ -87,7 +87,7 @@ class TierCovered(Covered):
         lacking += [f"{n} {c}" for n, c in self.extra_classes(strength) if (n, c) not in self.classes]
         if strength > 2:
             lacking += self._missing_triples()
-            lacking += [_text(desc) for desc in self.small_world() if _identity(desc) not in self.world]
+            lacking += [_text(desc) for desc in self.in_small_scope() if _identity(desc) not in self.small_scope]
         return lacking
 
     def _missing_pairs(self) -> Iterator[str]:
@@ -105,37 +105,37 @@ class TierCovered(Covered):
         possible = sorted(chosen.triples)
         return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
 
-    def small_world(self) -> Iterator[OperatorDesc]:
+    def in_small_scope(self) -> Iterator[OperatorDesc]:
         """Gives every valid descriptor of the small scope in each data width."""
-        for desc in self.definition.descriptors(*self.definition.descriptor.spec().world):
+        for desc in self.definition.descriptors(*self.definition.descriptor.spec().small_scope):
             index_type = DataType[(*desc.spec().usual_index_types, "INT64")[0]]
             for data_type in widths(self.definition):
                 yield retyped(desc, data_type, index_type)
 
 
 class TierOperatorCoverage(OperatorCoverage, frozen=True, kw_only=True):
-    """The coverage of one operator in a tier. `world` is there only for a tier that promises the small scope."""
+    """The coverage of one operator in a tier. `small_scope` is there only for a tier that promises the small scope."""
 
     triples: Share
-    world: Share | msgspec.UnsetType = msgspec.UNSET
+    small_scope: Share | msgspec.UnsetType = msgspec.UNSET
 
 
 def of_operator(covered: TierCovered, strength: int) -> TierOperatorCoverage:
     """Returns the coverage of one operator; of as many classes at a time as `strength` says (see STRENGTHS)."""
-    world: Share | msgspec.UnsetType = msgspec.UNSET
+    share: Share | msgspec.UnsetType = msgspec.UNSET
     if strength > 2:
-        scope = sum(1 for _ in covered.definition.world(*covered.definition.descriptor.spec().world))
-        world = len(covered.world), len(widths(covered.definition)) * scope
+        scope = sum(1 for _ in covered.definition.small_scope(*covered.definition.descriptor.spec().small_scope))
+        share = len(covered.small_scope), len(widths(covered.definition)) * scope
     return TierOperatorCoverage(
         **msgspec.structs.asdict(operator_coverage(covered, strength)),
         triples=(len(covered.triples), covered.possible_triples),
-        world=world,
+        small_scope=share,
     )
 
 
-def _in_world(desc: OperatorDesc) -> bool:
+def _in_small_scope(desc: OperatorDesc) -> bool:
     """Returns whether a descriptor is in the small scope."""
-    dimensions, size = desc.spec().world
+    dimensions, size = desc.spec().small_scope
     inside = all(len(t.sizes) <= dimensions and max(t.sizes) <= size for t in desc.tensors.values())
     return inside and desc.output.data_type in widths(OPERATORS[desc.operator])
 

@@ -26,7 +26,7 @@ from bench.costs import PARTS, Document, measure, reached  # noqa: E402
 from opmap.cases.selection import Selection  # noqa: E402
 from opmap.cli.entry import exit_code  # noqa: E402
 from opmap.cli.parser import Parser  # noqa: E402
-from opmap.evidence.terminal import console, print_line, progress, stdout_for_json, write_json  # noqa: E402
+from opmap.reports.terminal import console, print_line, progress, stdout_for_json, write_json  # noqa: E402
 from opmap.session.option_types import count, number  # noqa: E402
 from opmap.session.options import OPTIONS  # noqa: E402
 from opmap.vocabulary import TIERS  # noqa: E402

@@ -167,7 +167,7 @@ def print_peak(operator: str, elements: int) -> int:
     from opmap.cases.catalogue import generated
     from opmap.descriptors import complete_sizes
     from opmap.operators import OPERATORS
-    from opmap.session.session import open_judge
+    from opmap.session.validation_run import open_judge
 
     sizes, numbers = LARGE[operator]
     data, indices = sizes(elements)
@@ -190,7 +190,7 @@ def print_pytest_cost(tier: str) -> int:
     """Runs the cases of a tier in pytest, and prints what pytest added to each, on the last line. Returns pytest's exit code."""
     import pytest
 
-    from opmap.session import Session
+    from opmap.session import ValidationRun
 
     class Clock:
         """A plugin that takes the time from the begin of the collection to the last report."""
@@ -220,14 +220,14 @@ def print_pytest_cost(tier: str) -> int:
 
     Path("test_cases.py").write_bytes(TEST)
     clock = Clock()
-    judge = clock.of_opmap(Session.judge)
+    judge = clock.of_opmap(ValidationRun.judge)
 
     def counted(*arguments: Any) -> Any:
         clock.cases += 1
         return judge(*arguments)
 
-    setattr(Session, "judge", counted)  # noqa: B010  mypy refuses the assignment to a method
-    setattr(Session, "choose", clock.of_opmap(Session.choose))  # noqa: B010  as above
+    setattr(ValidationRun, "judge", counted)  # noqa: B010  mypy refuses the assignment to a method
+    setattr(ValidationRun, "choose", clock.of_opmap(ValidationRun.choose))  # noqa: B010  as above
     options = ["-q", "-p", "no:cacheprovider", "test_cases.py", "--opmap-provider=cpu", f"--opmap-tier={tier}"]
     code = pytest.main(options, plugins=[clock])
     cases = max(clock.cases, 1)

@@ -35,7 +35,7 @@ from opmap.judge.compare import differences
 from opmap.judge.judge import Judge
 from opmap.judge.record import encode
 from opmap.judge.session_batcher import SessionBatcher
-from opmap.session import Session
+from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 from opmap.tensors import Tensor
 from opmap.vocabulary import NOT_JUDGED, Tier, Verdict
@@ -98,7 +98,7 @@ def measure_suite(
     chosen = list(catalogue(tier, variants=False))
     catalogue_seconds = clock() - start
     plain = (case for case in chosen if case.variant == PLAIN)
-    with Session(SessionOptions(provider="cpu")) as session:
+    with ValidationRun(SessionOptions(provider="cpu")) as session:
         judge = session.open()
         assert isinstance(judge, Judge), "every ONNX Runtime has the CPU EP"
         cases = list(islice((case for case in plain if judge(case).verdict not in NOT_JUDGED), limit))
@@ -168,7 +168,7 @@ def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, fl
 
 def _judged(cases: Sequence[Case], clock: Clock, pack: int = 1) -> float:
     """Returns the seconds of the whole suite, with up to `pack` cases in one model."""
-    with Session(SessionOptions(provider="cpu", pack=pack), cases=_fresh(cases)) as session:
+    with ValidationRun(SessionOptions(provider="cpu", pack=pack), cases=_fresh(cases)) as session:
         session.open()  # a run does this once, however many cases it has
         start = clock()
         session.judge_all()
@@ -271,7 +271,7 @@ def measure_paces(
 
     Cases of which a failure is known are left out. Returns None if this machine does not have the provider.
     """
-    with Session(SessionOptions(provider=provider, tier=tier, dml_runtime=dml_runtime)) as session:
+    with ValidationRun(SessionOptions(provider=provider, tier=tier, dml_runtime=dml_runtime)) as session:
         judge = session.open()
         if not isinstance(judge, Judge):
             return None

@@ -50,7 +50,7 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
     chosen = rows.choose(operator, draws)
 
     def of(seeds: Iterable[int], part: str = "pairs") -> list[rows.Row]:
-        return [rows.focused(operator, seed, part) for seed in seeds]
+        return [rows.covering_row(operator, seed, part) for seed in seeds]
 
     def cases(found: Iterable[rows.Row]) -> list[Case]:
         return [case for row in found for case in rows.cases_in(row.desc, row.choice)]

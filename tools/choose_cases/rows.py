@@ -1,6 +1,6 @@
 """Chooses rows of the covering arrays: random ones that hold every class, every pair, every triple, and that catch planted faults.
 
-A row has one class of every parameter, and a descriptor that has them; `focused` makes it of a seed. Many rows are made and few are
+A row has one class of every parameter, and a descriptor that has them; `covering_row` makes it of a seed. Many rows are made and few are
 kept. A pair that no row has counts as impossible.
 """
 
@@ -55,7 +55,7 @@ LONG: Mapping[str, tuple[int, ...]] = {
 """Numbers of elements and axis lengths whose classes random sizes would rarely meet."""
 
 
-def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
+def covering_row(operator: Operator, seed: int, part: str = "pairs") -> Row:
     """Returns a row with the classes of a random case. Equal seeds give equal rows.
 
     The sizes of each tensor are small; or one of them is long; or they make up a number of elements with a class of its
@@ -128,7 +128,7 @@ def rows(operator: Operator, draws: int) -> dict[int, Choice]:
     classes, found = parameters(operator), {}
     for seed in range(draws):
         try:
-            row = focused(operator, seed)
+            row = covering_row(operator, seed)
         except PseudocodeError:
             continue
         if all(row.choice[name] in names for name, names in classes.items()) and cases_in(row.desc, row.choice):
@@ -179,7 +179,7 @@ def catching(operator: Operator, seeds: Iterable[int], start: list[int]) -> list
 
 def _missed(operator: Operator, seeds: list[int], cases: Iterable[Case] = ()) -> set[str]:
     """Returns the names of the faults of `smoke` that no case of these rows catches."""
-    rows = (focused(operator, seed) for seed in seeds)
+    rows = (covering_row(operator, seed) for seed in seeds)
     own = [*cases, *(case for row in rows for case in cases_in(row.desc, row.choice))]
     return {s.name for s in score(own) if s.due("smoke") and not s.caught_by}
 
@@ -189,7 +189,7 @@ def extra(operator: Operator, part: str, draws: int) -> list[int]:
     names = {"wide": size_classes.WIDE, "large": size_classes.LARGE}[part]["output_elements"]
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for seed in range(draws):
-        row = focused(operator, seed, part)
+        row = covering_row(operator, seed, part)
         own = found.get(row.choice["output_elements"])
         if own is not None and len(own) < ENOUGH and cases_in(row.desc, row.choice):
             own.append((row.desc.element_count, seed))

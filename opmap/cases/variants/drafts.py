@@ -17,7 +17,7 @@ from ...tensors import DataType, Tensor
 from .formed import Formed, Inputs, plain_feeds
 
 
-class Draft:
+class ModelDraft:
     """An editable copy of a mapping's model. `first` are the inputs of the case itself.
 
     `data` and `indices` are the fields of the graph inputs, `outputs` those of the outputs, `output` is the first of them.
@@ -187,7 +187,7 @@ class Form:
     """
 
     name: str
-    make: Callable[[Draft], Formed | None]
+    make: Callable[[ModelDraft], Formed | None]
     of: Literal["data", "indices"] | None = None
 
     def build(self, mapped: MappedModel, first: Inputs) -> Formed | None:
@@ -195,14 +195,14 @@ class Form:
 
         `first` are the inputs of the case itself: a form may put their values into the model.
         """
-        draft = Draft(mapped, first)
+        draft = ModelDraft(mapped, first)
         return None if self.of and not getattr(draft, self.of) else self.make(draft)
 
 
 FORMS: dict[str, Form] = {}
 """The forms by name, filled by the modules `forms_*`."""
 
-Make = Callable[[Draft], "Formed | None"]
+Make = Callable[[ModelDraft], "Formed | None"]
 
 
 def form(name: str, of: Literal["data", "indices"] | None = None) -> Callable[[Make], Make]:

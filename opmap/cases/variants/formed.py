@@ -17,7 +17,7 @@ from ...descriptors import OperatorDesc
 from ...engines.arrays import to_array
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
-from ...pseudocode import gives
+from ...pseudocode import equals_documented
 from ...tensors import DataType, Tensor
 
 
@@ -59,7 +59,7 @@ class Inputs:
         `output` holds bit patterns. Returns False without a comparison if `expected` is known, or if the documented output
         cannot be computed in pieces.
         """
-        if "expected" in self.__dict__ or not gives(
+        if "expected" in self.__dict__ or not equals_documented(
             self.desc.access, self.desc.pseudocode_tensors(self.tensors), output
         ):
             return False

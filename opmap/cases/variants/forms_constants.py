@@ -14,7 +14,7 @@ from onnx import helper
 
 from ...mapping import ELEMENT_TYPES
 from ...tensors import DataType, Tensor
-from .drafts import Draft, constant, form
+from .drafts import ModelDraft, constant, form
 from .formed import Formed, Inputs
 from .further_inputs import fresh_values
 
@@ -25,7 +25,7 @@ _Constant = Callable[[str, Tensor], onnx.TensorProto]
 
 
 @form("node", of="indices")
-def _node(draft: Draft) -> Formed | None:
+def _node(draft: ModelDraft) -> Formed | None:
     """The indices come from a node that copies a graph input."""
     for field in draft.indices:
         draft.copy_indices(field)
@@ -34,7 +34,7 @@ def _node(draft: Draft) -> Formed | None:
 
 
 @form("data-node", of="data")
-def _data_node(draft: Draft) -> Formed | None:
+def _data_node(draft: ModelDraft) -> Formed | None:
     """The data comes from a node that copies a graph input."""
     for field in draft.data:
         draft.copy_data(field)
@@ -43,44 +43,44 @@ def _data_node(draft: Draft) -> Formed | None:
 
 
 @form("init")
-def _init(draft: Draft) -> Formed | None:
+def _init(draft: ModelDraft) -> Formed | None:
     """The indices are initializers, not graph inputs."""
     return _constants(draft, draft.indices)
 
 
 @form("data-init")
-def _data_init(draft: Draft) -> Formed | None:
+def _data_init(draft: ModelDraft) -> Formed | None:
     """The data is an initializer, not a graph input."""
     return _constants(draft, draft.data) if draft.indices else None
 
 
 @form("whole")
-def _whole(draft: Draft) -> Formed | None:
+def _whole(draft: ModelDraft) -> Formed | None:
     """The model as it is mapped; constants that are fed are initializers."""
     return _constants(draft, draft.constants) if draft.constants else draft.formed()
 
 
 @form("both-init")
-def _both_init(draft: Draft) -> Formed | None:
+def _both_init(draft: ModelDraft) -> Formed | None:
     """Data and indices are initializers, so that the model has no graph input."""
     fields = (*draft.indices, *draft.data, *draft.constants)
     return _constants(draft, fields) if draft.indices or draft.constants else None
 
 
 @form("typed-init")
-def _typed_init(draft: Draft) -> Formed | None:
+def _typed_init(draft: ModelDraft) -> Formed | None:
     """The indices are initializers whose elements stand in typed fields, not in raw_data."""
     return _constants(draft, draft.indices, _typed, "initializer in a typed field")
 
 
 @form("typed-data-init")
-def _typed_data_init(draft: Draft) -> Formed | None:
+def _typed_data_init(draft: ModelDraft) -> Formed | None:
     """The data is an initializer whose elements stand in a typed field, not in raw_data."""
     return _constants(draft, draft.data, _typed, "initializer in a typed field") if draft.indices else None
 
 
 def _constants(
-    draft: Draft, fields: tuple[str, ...], make: _Constant = constant, text: str = "initializer"
+    draft: ModelDraft, fields: tuple[str, ...], make: _Constant = constant, text: str = "initializer"
 ) -> Formed | None:
     for field in fields:
         draft.drop_input(field)
@@ -122,18 +122,18 @@ def _packed(field_number: int, raw: bytes) -> bytes:
 
 
 @form("default-indices")
-def _default_indices(draft: Draft) -> Formed | None:
+def _default_indices(draft: ModelDraft) -> Formed | None:
     """The indices are a default, an initializer that is a graph input too, and are not fed."""
     return _defaults(draft, draft.indices)
 
 
 @form("default-data")
-def _default_data(draft: Draft) -> Formed | None:
+def _default_data(draft: ModelDraft) -> Formed | None:
     """The data is a default, an initializer that is a graph input too, and is not fed."""
     return _defaults(draft, draft.data or draft.constants)
 
 
-def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
+def _defaults(draft: ModelDraft, fields: tuple[str, ...]) -> Formed | None:
     for field in fields:
         draft.add_constant(field, constant(field, draft.value(field)))
         draft.replaced(field, "its default, an initializer that is a graph input too, not fed")
@@ -141,7 +141,7 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
 
 
 @form("fed-indices", of="indices")
-def _fed_indices(draft: Draft) -> Formed | None:
+def _fed_indices(draft: ModelDraft) -> Formed | None:
     """The indices have a default with other values, and are fed."""
     if not _is_whole(draft.first):
         return None
@@ -155,7 +155,7 @@ def _is_whole(inputs: Inputs) -> bool:
     return all(value is not None for value in inputs.expected)
 
 
-def _other_indices(draft: Draft) -> Iterator[Inputs]:
+def _other_indices(draft: ModelDraft) -> Iterator[Inputs]:
     """Gives inputs with other valid indices: all 0, then all -1 or last, then each moved by some elements."""
     first = draft.first
     zeros, last = dict(first.tensors), dict(first.tensors)
@@ -175,7 +175,7 @@ _INVERTED = bytes(range(255, -1, -1))
 
 
 @form("fed-data", of="data")
-def _fed_data(draft: Draft) -> Formed | None:
+def _fed_data(draft: ModelDraft) -> Formed | None:
     """The data has a default with other values, and is fed."""
     if not _is_whole(draft.first):
         return None
@@ -187,7 +187,7 @@ def _fed_data(draft: Draft) -> Formed | None:
     return _fed(draft, draft.data, other) if other.expected != draft.first.expected else None
 
 
-def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
+def _fed(draft: ModelDraft, fields: tuple[str, ...], other: Inputs) -> Formed:
     """Returns the form whose defaults are the values of `other`."""
     values = draft.mapped.feed(other.tensors)
     for field in fields:
@@ -197,7 +197,7 @@ def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
 
 
 @form("ir3-init", of="indices")
-def _ir3_init(draft: Draft) -> Formed | None:
+def _ir3_init(draft: ModelDraft) -> Formed | None:
     """The indices are initializers of a model of IR version 3, where each initializer is a graph input too."""
     draft.model.ir_version = 3
     for value in draft.graph.initializer:  # before IR version 4 every initializer is a graph input too
@@ -210,7 +210,7 @@ def _ir3_init(draft: Draft) -> Formed | None:
 
 
 @form("constant-node", of="indices")
-def _constant_node(draft: Draft) -> Formed | None:
+def _constant_node(draft: ModelDraft) -> Formed | None:
     """The indices come from a Constant node."""
     for field in reversed(draft.indices):
         draft.drop_input(field)
@@ -221,7 +221,7 @@ def _constant_node(draft: Draft) -> Formed | None:
 
 
 @form("external", of="indices")
-def _external(draft: Draft) -> Formed | None:
+def _external(draft: ModelDraft) -> Formed | None:
     """The data is an initializer whose elements stand in a file beside the model."""
     content = b""
     for field in draft.data:

@@ -11,7 +11,7 @@ from onnx import helper
 
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
-from .drafts import Draft, form
+from .drafts import ModelDraft, form
 from .formed import Formed, Inputs, plain_feeds
 
 NEGATIVE_INDICES = 11
@@ -27,7 +27,7 @@ _Dimensions = Callable[[str, int], "list[int | str | None] | None"]
 
 
 @form("static")
-def _static(draft: Draft) -> Formed | None:
+def _static(draft: ModelDraft) -> Formed | None:
     """The model as it is mapped, with static shapes."""
     return draft.formed(feeds=partial(plain_feeds, draft.mapped))
 
@@ -35,7 +35,7 @@ def _static(draft: Draft) -> Formed | None:
 # --- shapes ---
 
 
-def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
+def _dynamic(draft: ModelDraft, dimensions: _Dimensions) -> Formed:
     """Returns the form whose graph inputs and output have the dimensions `dimensions(name, rank)`.
 
     The mapping's own Reshapes have constant shapes, so the host reshapes instead.
@@ -55,7 +55,7 @@ def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
     return draft.formed(feeds=partial(_shaped_feeds, draft.mapped), dynamic=True)
 
 
-def _reshape_on_host(draft: Draft) -> None:
+def _reshape_on_host(draft: ModelDraft) -> None:
     """Removes the mapping's Reshapes."""
     for node in [node for node in draft.graph.node if node.op_type == "Reshape" and node.name != draft.operator.name]:
         source, shape = node.input
@@ -79,19 +79,19 @@ def _shaped_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
 
 
 @form("symbolic")
-def _symbolic(draft: Draft) -> Formed | None:
+def _symbolic(draft: ModelDraft) -> Formed | None:
     """Every dimension is symbolic, with a name of its own."""
     return _dynamic(draft, lambda name, rank: [f"{name}_{i}" for i in range(rank)])
 
 
 @form("unnamed")
-def _unnamed(draft: Draft) -> Formed | None:
+def _unnamed(draft: ModelDraft) -> Formed | None:
     """Every dimension is unknown and has no name."""
     return _dynamic(draft, lambda name, rank: [None] * rank)
 
 
 @form("shapeless")
-def _shapeless(draft: Draft) -> Formed | None:
+def _shapeless(draft: ModelDraft) -> Formed | None:
     """Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses."""
     return _dynamic(draft, lambda name, rank: None)
 
@@ -104,7 +104,7 @@ OPSETS = (7, 11, 12, 13, 21, NEWEST_OPSET)
 The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""
 
 
-def _opset(version: int, draft: Draft) -> Formed | None:
+def _opset(version: int, draft: ModelDraft) -> Formed | None:
     """Returns the form with this opset.
 
     There is none if an operator, an attribute or a data type of the model is not in the opset, if there are negative

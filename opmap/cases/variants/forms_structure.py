@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from ...descriptors import TensorDesc
 from ...operators import Substitution
-from .drafts import Draft, concat, constant, form
+from .drafts import ModelDraft, concat, constant, form
 from .formed import Formed, Inputs, plain_feeds
 
 UNUSED = "Unused"
@@ -39,18 +39,18 @@ NEWEST_IF = 20
 
 
 @form("if")
-def _if_then(draft: Draft) -> Formed | None:
+def _if_then(draft: ModelDraft) -> Formed | None:
     """The operator stands in both branches of an If; the case takes the then branch, other runs the else branch."""
     return _if(draft, first_branch=True)
 
 
 @form("if-else")
-def _if_else(draft: Draft) -> Formed | None:
+def _if_else(draft: ModelDraft) -> Formed | None:
     """The operator stands in both branches of an If; the case takes the else branch, other runs the then branch."""
     return _if(draft, first_branch=False)
 
 
-def _if(draft: Draft, *, first_branch: bool) -> Formed:
+def _if(draft: ModelDraft, *, first_branch: bool) -> Formed:
     """Returns the form with an If: the case takes one branch, inputs with other values the other one."""
     condition, first, opset = "Condition", draft.first, draft.model.opset_import[0]
     opset.version = min(opset.version, NEWEST_IF)
@@ -67,7 +67,7 @@ def _if(draft: Draft, *, first_branch: bool) -> Formed:
     return draft.formed(feeds=feeds)
 
 
-def _branch(draft: Draft, name: str) -> onnx.GraphProto:
+def _branch(draft: ModelDraft, name: str) -> onnx.GraphProto:
     """Returns the model's nodes as a subgraph without inputs: it reads the graph inputs of the outer graph."""
     graph = onnx.GraphProto()
     graph.CopyFrom(draft.graph)
@@ -83,7 +83,7 @@ def _branch(draft: Draft, name: str) -> onnx.GraphProto:
 
 
 @form("chain", of="data")
-def _chain(draft: Draft) -> Formed | None:
+def _chain(draft: ModelDraft) -> Formed | None:
     """Two Identity nodes stand before the data, and two after the output."""
     field, output = draft.data[0], draft.output
     before, after = (f"{field}.identity1", f"{field}.identity2"), (f"{output}.identity1", f"{output}.identity2")
@@ -98,14 +98,14 @@ def _chain(draft: Draft) -> Formed | None:
 
 
 @form("unused-node", of="data")
-def _unused_node(draft: Draft) -> Formed | None:
+def _unused_node(draft: ModelDraft) -> Formed | None:
     """A second node reads the data, and nobody uses its output."""
     draft.graph.node.append(concat(draft.data[0], UNUSED))
     return draft.formed()
 
 
 @form("unused-input")
-def _unused_input(draft: Draft) -> Formed | None:
+def _unused_input(draft: ModelDraft) -> Formed | None:
     """No node reads one of the graph inputs."""
     draft.graph.input.append(helper.make_tensor_value_info(UNUSED, TensorProto.FLOAT, [2]))
     array = np.zeros(2, np.float32)
@@ -116,32 +116,32 @@ def _unused_input(draft: Draft) -> Formed | None:
 
 
 @form("second-output", of="data")
-def _second_output(draft: Draft) -> Formed | None:
+def _second_output(draft: ModelDraft) -> Formed | None:
     """A second graph output is an Identity of the data."""
     field, tensor = draft.data[0], draft.value(draft.data[0])
     return _read_again(draft, field, TensorDesc(tensor.data_type, tensor.sizes))
 
 
 @form("output-read")
-def _output_read(draft: Draft) -> Formed | None:
+def _output_read(draft: ModelDraft) -> Formed | None:
     """Another node reads the output too, and makes a second output of it."""
     return _read_again(draft, draft.output, draft.mapped.desc.output)
 
 
-def _read_again(draft: Draft, field: str, desc: TensorDesc) -> Formed:
+def _read_again(draft: ModelDraft, field: str, desc: TensorDesc) -> Formed:
     """Returns the form with an Identity of a value as its second output."""
     draft.graph.node.append(helper.make_node("Identity", [field], [SECOND], SECOND))
     draft.add_output(SECOND, desc.data_type, desc.sizes)
     return draft.formed(outputs={**_own(draft), SECOND: field})
 
 
-def _own(draft: Draft) -> dict[str, str]:
+def _own(draft: ModelDraft) -> dict[str, str]:
     """Returns the operator's outputs as Formed has them."""
     return {name: name for name in draft.outputs}
 
 
 @form("same-twice")
-def _same_twice(draft: Draft) -> Formed | None:
+def _same_twice(draft: ModelDraft) -> Formed | None:
     """Two nodes of the operator have the same inputs, and both outputs are graph outputs."""
     nodes = list(draft.graph.node)
     nodes = nodes[nodes.index(draft.operator) :]
@@ -158,7 +158,7 @@ def _same_twice(draft: Draft) -> Formed | None:
 
 
 @form("output-init", of="data")
-def _output_init(draft: Draft) -> Formed | None:
+def _output_init(draft: ModelDraft) -> Formed | None:
     """The data is an initializer that is a graph output too.
 
     Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer.
@@ -175,13 +175,13 @@ def _output_init(draft: Draft) -> Formed | None:
 
 
 @form("output-input", of="data")
-def _output_input(draft: Draft) -> Formed | None:
+def _output_input(draft: ModelDraft) -> Formed | None:
     """The data is a graph input that is a graph output too."""
     draft.graph.output.extend(value for value in draft.graph.input if value.name in draft.data)
     return draft.formed(outputs=_with_data(draft))
 
 
-def _with_data(draft: Draft) -> dict[str, str]:
+def _with_data(draft: ModelDraft) -> dict[str, str]:
     """Returns the outputs of a form in which the data is a graph output too."""
     return {name: name for name in (*draft.outputs, *draft.data)}
 
@@ -190,7 +190,7 @@ def _with_data(draft: Draft) -> dict[str, str]:
 
 
 @form("default-attribute")
-def _default_attribute(draft: Draft) -> Formed | None:
+def _default_attribute(draft: ModelDraft) -> Formed | None:
     """An attribute that has its default value, as axis 0, is left out.
 
     Builds nothing if no attribute of the operator has its default value.
@@ -216,7 +216,7 @@ def _is_default(attribute: onnx.AttributeProto, declared: Mapping[str, onnx.defs
 
 
 @form("names")
-def _names(draft: Draft) -> Formed | None:
+def _names(draft: ModelDraft) -> Formed | None:
     """Graph, nodes and values have names that are no C identifiers."""
     new_names: dict[str, str] = {}
 
@@ -239,7 +239,7 @@ def _names(draft: Draft) -> Formed | None:
 
 
 @form("no-node-names")
-def _no_node_names(draft: Draft) -> Formed | None:
+def _no_node_names(draft: ModelDraft) -> Formed | None:
     """The nodes have no names."""
     for node in draft.graph.node:
         node.ClearField("name")

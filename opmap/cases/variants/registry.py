@@ -39,7 +39,7 @@ class Variant:
       are the catalogue's own.
     - `providers`: the execution providers that have it; None means all.
     - `tier`: the first tier with cases of this variant. `share`: how many cases it gets in `standard`.
-    - `proofs`: execution provider -> (source, proof). `source` names the evidence, as a record's `road` has it.
+    - `proofs`: execution provider -> (source, proof). `source` names the evidence, as a record's `path_proof` has it.
     """
 
     name: str

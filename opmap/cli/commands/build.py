@@ -15,12 +15,12 @@ from ...cases.selection import Selection, Wanted
 from ...cases.variants import PLAIN, VARIANTS
 from ...descriptors import FEATURE_LEVELS
 from ...errors import InputError, MappingError, cut, names, shown, similar
-from ...evidence.failure_folders import folder_name
-from ...evidence.reproducers.model_folders import ModelFolder, build, model_folder, shipped, write_files
-from ...evidence.terminal import print_line, progress, write_json
 from ...files import check_output
 from ...judge.onnx_models import is_model
 from ...mapping.dxdispatch import desc_json
+from ...reports.failure_folders import folder_name
+from ...reports.reproducers.model_folders import ModelFolder, build, model_folder, shipped, write_files
+from ...reports.terminal import print_line, progress, write_json
 from .dispatches import read_cases
 
 MARK = b"\x12\x05opmap"

@@ -10,8 +10,6 @@ from functools import cache
 from itertools import groupby
 
 from ...errors import InputError, describe, names, shown
-from ...evidence.tables import line, print_notes, print_tested, print_total
-from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import (
     ITSELF,
@@ -29,7 +27,9 @@ from ...judge.onnx_models import (
 )
 from ...judge.record import Record, encode
 from ...mapping.dxdispatch import Dispatch, read
-from ...session import Session
+from ...reports.tables import line, print_notes, print_tested, print_total
+from ...reports.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
+from ...session import ValidationRun
 from ...session.options import SessionOptions
 from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 
@@ -52,7 +52,7 @@ def run(options: Namespace) -> int:
     targets, other_files = find_targets(options.files)
     if options.inputs and len(targets) != 1:
         raise InputError(f"--inputs must be given with one model, got {len(targets)} files")
-    session = Session(SessionOptions.read(vars(options)), brief=False)
+    session = ValidationRun(SessionOptions.read(vars(options)), brief=False)
     show_tested = cache(lambda: print_tested(console(), session.provider))  # once, before the first result
     bad = idle = False
     try:
@@ -86,7 +86,7 @@ def run(options: Namespace) -> int:
     return code
 
 
-def _next(session: Session, options: Namespace) -> list[str]:
+def _next(session: ValidationRun, options: Namespace) -> list[str]:
     """Returns a line with the command that asks about the first wrong result; none if `diagnose` would take other data."""
     records = session.results.records
     wrong = [
@@ -117,7 +117,7 @@ class _File:
     """Judges one file, and prints what was found."""
 
     def __init__(
-        self, session: Session, file: str, cpu: CpuValues, options: Namespace, show_tested: Callable[[], None]
+        self, session: ValidationRun, file: str, cpu: CpuValues, options: Namespace, show_tested: Callable[[], None]
     ):
         self.session, self.file, self.cpu, self.show_tested = session, file, cpu, show_tested
         self.dimensions: Mapping[str, int] = options.dimensions
@@ -153,7 +153,7 @@ class _File:
     def _print_bad(self, bad: Sequence[Record]) -> None:
         """Prints a line on stderr for each bad dispatch."""
         for record in bad[:_MOST_LINES]:
-            print_error(InputError(record.message or "", path=record.path, file=record.file))
+            print_error(InputError(record.message or "", path=record.error_at, file=record.file))
         if len(bad) > _MOST_LINES:
             print_error(f"{self.file}: ... and {len(bad) - _MOST_LINES} more")
 

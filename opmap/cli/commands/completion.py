@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace, _SubParsersAction
 
 import shtab
 
-from ...evidence.terminal import print_text
+from ...reports.terminal import print_text
 from ..parser import parser
 
 

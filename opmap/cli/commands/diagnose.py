@@ -10,12 +10,12 @@ from ...diagnosis.diagnose import diagnoses
 from ...diagnosis.diagnosis import Diagnosis
 from ...diagnosis.judged_run import JudgedRun
 from ...errors import InputError, shown
-from ...evidence.cause_view import diagnosis_document, print_causes
-from ...evidence.tables import print_notes, print_tested
-from ...evidence.terminal import console, progress, write_json
 from ...files import check_output, to_json, write_output
 from ...judge.judge import Judge
-from ...session import Session
+from ...reports.cause_view import diagnosis_document, print_causes
+from ...reports.tables import print_notes, print_tested
+from ...reports.terminal import console, progress, write_json
+from ...session import ValidationRun
 from .dispatches import read_cases
 from .validate import run_and_diagnose
 
@@ -47,7 +47,7 @@ def _cases(options: Namespace) -> list[Case] | None:
     return read_cases(options.target, name=options.node, feature_level=options.feature_level)
 
 
-def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:
+def _diagnoses(session: ValidationRun, run: JudgedRun, *, budget: int) -> list[Diagnosis]:
     """Returns the causes of the failures, each asked about with at most `budget` new cases."""
     judge = session.open()
     assert isinstance(judge, Judge), "a case failed: the provider is there"
@@ -56,7 +56,7 @@ def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnos
         return diagnoses(run, judge, session.fresh, budget=budget, dangerous=dangerous, advance=advance)
 
 
-def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, output: str | None) -> None:
+def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, output: str | None) -> None:
     document = diagnosis_document(session.provider_name, diagnoses, session.again)
     smallest = document.groups[0].smallest.dxdispatch if document.groups else None
     if output is not None and smallest is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ...errors import InputError
-from ...evidence.diff import ReadRun, compare, compare_all
-from ...evidence.diff_view import MOST_CASES_IN_PAGE, diff_view
-from ...evidence.pages import MARK, page, write_page
-from ...evidence.terminal import console, print_text, write_json
-from ...evidence.written_bundle import read_bundle
 from ...files import check_output
+from ...reports.diff import ReadRun, compare, compare_all
+from ...reports.diff_view import MOST_CASES_IN_PAGE, diff_view
+from ...reports.pages import MARK, page, write_page
+from ...reports.terminal import console, print_text, write_json
+from ...reports.written_bundle import read_bundle
 
 
 def run(options: Namespace) -> int:

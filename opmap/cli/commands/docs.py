@@ -11,8 +11,8 @@ import msgspec
 
 from ...documentation import Finding, Page, correct_page, findings_of, patch_of, read_page
 from ...errors import InputError, printable
-from ...evidence.terminal import print_error, print_line, write_exactly, write_json
 from ...files import check_output, read_bytes, read_text, write_output
+from ...reports.terminal import print_error, print_line, write_exactly, write_json
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ def _corrections(options: Namespace) -> int:
     patches = [patch_of(corrected, Path(corrected.name).name) for corrected in pages]
     text, mark = "".join(patches), ", computed by opmap "
     if options.html and pages:
-        from ...evidence.pages import MARK, page  # here: the template engine is slow to load
+        from ...reports.pages import MARK, page  # here: the template engine is slow to load
 
         names = [Path(corrected.name).name for corrected in pages]
         shown = list(zip(names, pages, patches, strict=True))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ...engines.dml_linux import pairs
-from ...evidence.doctor import diagnose
-from ...evidence.terminal import console
+from ...reports.doctor import examine
+from ...reports.terminal import console
 
 
 def run(options: Namespace) -> int:
     """Prints the facts and the advice. Returns 1 if nothing can run until a problem is solved, else 0."""
-    return diagnose(console(), pairs(options.dml_runtime), json=options.json)
+    return examine(console(), pairs(options.dml_runtime), json=options.json)

@@ -14,8 +14,8 @@ from ...cases.case import Case
 from ...cases.selection import is_operator, operators_named
 from ...cases.variants import PLAIN, VARIANTS
 from ...errors import InputError, shown
-from ...evidence.terminal import print_line, write_json
 from ...pseudocode import ZERO, Line, full_rank, show
+from ...reports.terminal import print_line, write_json
 from ...spec import Rule, TensorRule, all_specs, load_spec, tensor_rules
 from ...tensors import from_bits, plain
 from .dispatches import read_case

@@ -11,19 +11,19 @@ from ...cases.selection import find_case
 from ...diagnosis.failures import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
-from ...evidence.again import command_line
-from ...evidence.cause_view import CauseView
-from ...evidence.documents import RUN
-from ...evidence.export import export_folder
-from ...evidence.failure_folders import ISSUE, PROGRAM
-from ...evidence.redaction import Redactor
-from ...evidence.reproducers.model_folders import write_files
-from ...evidence.results_folder import check_folder
-from ...evidence.tables import line
-from ...evidence.terminal import console, print_error, print_line, progress
 from ...judge.judge import Judge
 from ...judge.record import Record
-from ...session import Session
+from ...reports.again import command_line
+from ...reports.cause_view import CauseView
+from ...reports.documents import RUN
+from ...reports.export import export_folder
+from ...reports.failure_folders import ISSUE, PROGRAM
+from ...reports.redaction import Redactor
+from ...reports.reproducers.model_folders import write_files
+from ...reports.results_folder import check_folder
+from ...reports.tables import line
+from ...reports.terminal import console, print_error, print_line, progress
+from ...session import ValidationRun
 from ...session.options import OPTIONS, SessionOptions, of_command
 from .dispatches import read_case
 
@@ -65,7 +65,7 @@ def _is_bundle(target: str) -> bool:
 
 def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
     assert redactor, "_check asks for --redact"
-    from ...evidence.redacted_bundle import write_redacted
+    from ...reports.redacted_bundle import write_redacted
 
     left_out = write_redacted(options.target, options.output, redactor)
     print_line(f"{options.target}: the copy is in {options.output}")
@@ -95,7 +95,7 @@ def _run(
     options: Namespace, case: Case, before: Sequence[Case], redactor: Redactor | None
 ) -> tuple[dict[str, bytes], int]:
     """Runs a case after the earlier ones. Returns the files of its folder, and the exit code."""
-    session = Session(SessionOptions.read(vars(options)), brief=False)
+    session = ValidationRun(SessionOptions.read(vars(options)), brief=False)
     with session:
         judge = session.open()
         if not isinstance(judge, Judge):
@@ -127,7 +127,7 @@ def _provider_options(options: Namespace) -> dict[str, str]:
     return {**metacommands, **dict(options.provider_option), **number}
 
 
-def _diagnosis(session: Session, case: Case, record: Record, options: Namespace) -> list[str]:
+def _diagnosis(session: ValidationRun, case: Case, record: Record, options: Namespace) -> list[str]:
     """Returns the relation of a wrong output to the right one, and whose fault it is."""
     failure, sides = failure_of(case, record), None
     if not options.no_sides:

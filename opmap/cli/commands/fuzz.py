@@ -11,18 +11,18 @@ import numpy as np
 
 from ...engines.performer import Performer
 from ...engines.provider_facts import DIRECT
-from ...engines.providers import OpenProvider, full_name, open_provider
+from ...engines.providers import Provider, full_name, open_provider
 from ...engines.sessions import CPU
 from ...engines.steps import HOST, Put
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
-from ...evidence.finds import FindsFolder, entry, steps_of, variant
-from ...evidence.results_folder import identity
-from ...evidence.terminal import print_error, print_line, stdout_for_json, write_json
 from ...fuzz.judging import InSetup, of_control
 from ...fuzz.search import Excluded, Find, Progress, Search
 from ...fuzz.switches import available
 from ...known import defects
+from ...reports.finds import FindsFolder, entry, steps_of, variant
+from ...reports.results_folder import identity
+from ...reports.terminal import print_error, print_line, stdout_for_json, write_json
 from ...session.options import SessionOptions
 
 _NO_SHADER = "80004005"
@@ -75,7 +75,7 @@ def run(options: Namespace) -> int:
     return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
 
 
-def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closing: ExitStack) -> Search:
+def _search(options: Namespace, opened: Provider, folder: FindsFolder, closing: ExitStack) -> Search:
     emulated = opened.device_class == "emulated"
     keep_on = emulated or options.rerun_dangerous
     provider = opened.runner
@@ -130,7 +130,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, closi
     )
 
 
-def _shipped(opened: OpenProvider) -> list[Excluded]:
+def _shipped(opened: Provider) -> list[Excluded]:
     """Returns the known defects of this provider, and what sequences need to show them."""
     if not opened.directml:
         return []

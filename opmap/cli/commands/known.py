@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ...diagnosis.versions import by_onnxruntime
-from ...evidence.known_defects import documents, reproducer, table
-from ...evidence.terminal import console, print_line, print_text, write_json
 from ...known import KINDS, Defect, defects, find_defect
+from ...reports.known_defects import documents, reproducer, table
+from ...reports.terminal import console, print_line, print_text, write_json
 
 
 def run(options: Namespace) -> int:

@@ -8,12 +8,12 @@ from time import perf_counter
 
 from ...cases.large_tensors import LargeCase, large_cases
 from ...errors import InputError
-from ...evidence.tables import print_failures, print_notes, print_tables, print_total
-from ...evidence.terminal import console, progress, stdout_for_json, write_json
 from ...judge.large import judge_large
 from ...judge.record import Record, encode
 from ...judge.run import Results, shuffled
-from ...session import Session
+from ...reports.tables import print_failures, print_notes, print_tables, print_total
+from ...reports.terminal import console, progress, stdout_for_json, write_json
+from ...session import ValidationRun
 from ...session.options import OPTIONS, SessionOptions
 from ...vocabulary import Verdict
 
@@ -30,7 +30,7 @@ def run_large(options: Namespace) -> int:
         if getattr(options, name) not in (OPTIONS[name].default, []):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"--large runs its own cases one by one and writes no bundle: leave out {option}")
-    session, cases = Session(SessionOptions.read(vars(options))), large_cases()
+    session, cases = ValidationRun(SessionOptions.read(vars(options))), large_cases()
     results = Results(max_failures=options.max_failures)
 
     def judge(batch: Sequence[LargeCase]) -> list[Record]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...evidence.terminal import print_line
-from ...session import Session
+from ...reports.terminal import print_line
+from ...session import ValidationRun
 from ...session.options import SessionOptions
 
 
@@ -20,7 +20,7 @@ def run(options: Namespace) -> int:
         for name, fault in FAULTS.items():
             print_line(f"fault:{name}  {fault.text}")
         return 0
-    with Session(SessionOptions.read({**vars(options), "report": None, "resume": None})) as session:
+    with ValidationRun(SessionOptions.read({**vars(options), "report": None, "resume": None})) as session:
         session.check()
         cases = session.choose()
         for item in session.items if session.provider else (*cases, *session.selection.probes()):

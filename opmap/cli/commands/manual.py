@@ -6,8 +6,8 @@ import os
 import shutil
 from argparse import Namespace
 
-from ...evidence.terminal import console, print_line, print_text
 from ...manual.pages import read_page, titles
+from ...reports.terminal import console, print_line, print_text
 
 
 def run(options: Namespace) -> int:

@@ -7,12 +7,12 @@ from argparse import Namespace
 from itertools import combinations
 
 from ...errors import InputError
-from ...evidence.documents import RECORDS
-from ...evidence.html_report import write_report
-from ...evidence.merge import Merging
-from ...evidence.tables import print_total
-from ...evidence.terminal import console, print_error, print_line, progress
-from ...evidence.written_bundle import read_bundle
+from ...reports.documents import RECORDS
+from ...reports.html_report import write_report
+from ...reports.merge import Merging
+from ...reports.tables import print_total
+from ...reports.terminal import console, print_error, print_line, progress
+from ...reports.written_bundle import read_bundle
 
 
 def run(options: Namespace) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from ...evidence.documents import HTML
-from ...evidence.html_report import report_html
-from ...evidence.pages import MARK, write_page
-from ...evidence.terminal import print_error, print_line
-from ...evidence.written_bundle import read_bundle
 from ...files import check_output, is_stream
+from ...reports.documents import HTML
+from ...reports.html_report import report_html
+from ...reports.pages import MARK, write_page
+from ...reports.terminal import print_error, print_line
+from ...reports.written_bundle import read_bundle
 
 
 def run(options: Namespace) -> int:

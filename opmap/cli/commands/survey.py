@@ -9,15 +9,15 @@ from ...cases.invalid_indices import questions
 from ...engines.direct import DirectProvider
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
-from ...evidence.html_report import add_survey
-from ...evidence.survey import print_survey, rules_section, survey_document
-from ...evidence.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
-from ...evidence.written_bundle import read_bundle
 from ...judge.against import RuleRow, rule_rows
 from ...judge.judge import Judge
 from ...judge.survey import Observation, Survey, failures
 from ...operators import OPERATORS
-from ...session import Session
+from ...reports.html_report import add_survey
+from ...reports.survey import print_survey, rules_section, survey_document
+from ...reports.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
+from ...reports.written_bundle import read_bundle
+from ...session import ValidationRun
 from ...session.options import SessionOptions
 
 
@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
     bundle = read_bundle(options.report) if options.report else None
     for _ in bundle.read_records() if bundle else ():  # raises before the questions, which take minutes
         pass
-    session = Session(SessionOptions.read({**vars(options), "report": None}))
+    session = ValidationRun(SessionOptions.read({**vars(options), "report": None}))
     observations: list[Observation] = []
     rules: list[RuleRow] | None = None
     interrupted = False

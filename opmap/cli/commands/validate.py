@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ...cases.case import Case
 from ...errors import printable
-from ...evidence.documents import HTML, RECORDS
-from ...evidence.tables import print_failures, print_notes, print_tables, print_tested, print_total
-from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
-from ...session import Session
+from ...reports.documents import HTML, RECORDS
+from ...reports.tables import print_failures, print_notes, print_tables, print_tested, print_total
+from ...reports.terminal import console, print_error, progress, stdout_for_json, write_json
+from ...session import ValidationRun
 from ...session.ending import Diagnose, end_run, noting, quick
 from ...session.options import SessionOptions
 from ...vocabulary import Verdict
@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
 def run_and_diagnose(
     options: Namespace,
     diagnose: Diagnose | None,
-    show: Callable[[Session, list[Diagnosis], bool], None],
+    show: Callable[[ValidationRun, list[Diagnosis], bool], None],
     cases: Sequence[Case] | None = None,
 ) -> int:
     """Runs these cases, or those that the options choose; finds the causes of the failures, and calls `show` with them.
@@ -50,7 +50,7 @@ def run_and_diagnose(
 
     Raises InputError for bad options or files. A file that cannot be written at the end is reported after the results.
     """
-    session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
+    session = ValidationRun(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
     unwritten: list[str] = []
     begin = perf_counter()
     with stdout_for_json(options.json), session:
@@ -74,7 +74,7 @@ def run_and_diagnose(
     return 2 if failed else session.exit_code
 
 
-def _print_end(session: Session, seconds: float, missing: str | None, *, whole: bool) -> None:
+def _print_end(session: ValidationRun, seconds: float, missing: str | None, *, whole: bool) -> None:
     """Prints the total of a run, or why there is none, and where its bundle is."""
     out = console()
     if session.bundle and not whole:
@@ -94,7 +94,7 @@ def _print_end(session: Session, seconds: float, missing: str | None, *, whole: 
         _print_report(session.bundle.folder)
 
 
-def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
+def _counts(session: ValidationRun) -> Callable[[], Mapping[Verdict, int]]:
     """Returns a function that counts the verdicts of the run so far. It looks at each record once."""
     counts: Counter[Verdict] = Counter()
 
@@ -105,14 +105,14 @@ def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
     return now
 
 
-def _write_known_failures(session: Session, options: Namespace) -> None:
+def _write_known_failures(session: ValidationRun, options: Namespace) -> None:
     """Writes the file of known failures that was asked for."""
     if options.write_known_failures:
         count = session.write_known_failures(options.write_known_failures)
         print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
 
 
-def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbose: bool) -> None:
+def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, verbose: bool) -> None:
     """Prints what was tested, the tables, the causes of the failures, the first of the other failures, and the notes."""
     records = session.results.records
     if as_json:
@@ -123,7 +123,7 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbos
     notes = [line for line in notes if provider is None or line != provider.note]
     print_tables(out, records, verbose=verbose)
     if diagnoses:
-        from ...evidence.cause_view import print_causes
+        from ...reports.cause_view import print_causes
 
         print_causes(out, diagnoses, session.again, brief=not verbose)
     explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
@@ -132,7 +132,7 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool, *, verbos
     print_notes(out, _next(session, diagnoses))
 
 
-def _next(session: Session, diagnoses: Sequence[Diagnosis]) -> list[str]:
+def _next(session: ValidationRun, diagnoses: Sequence[Diagnosis]) -> list[str]:
     """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure alone."""
     if diagnoses:
         first = diagnoses[0]

@@ -18,15 +18,15 @@ from ...engines.dml_linux import Pair, check_pair, find_rig, pairs, run_command,
 from ...engines.other_directml import dll_in, other_directml
 from ...engines.providers import ProviderMissing
 from ...errors import InputError, printable
-from ...evidence.cause_view import case_of
-from ...evidence.documents import SmallestDocument
-from ...evidence.known_defects import find_item
-from ...evidence.sections import quiet_table
-from ...evidence.terminal import console, print_line, progress, stdout_for_json, write_json
-from ...evidence.written_bundle import read_diagnosis
 from ...judge.judge import Judge
 from ...known import Word, find_defect
-from ...session import Session
+from ...reports.cause_view import case_of
+from ...reports.documents import SmallestDocument
+from ...reports.known_defects import find_item
+from ...reports.sections import quiet_table
+from ...reports.terminal import console, print_line, progress, stdout_for_json, write_json
+from ...reports.written_bundle import read_diagnosis
+from ...session import ValidationRun
 from ...session.options import SessionOptions
 
 Subject: TypeAlias = Case | ContractProbe | Path
@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
     subjects, places = _subjects(options), _places(options)
     values = {**vars(options), "case": (), "runtime": None, "provider": "dml"}
     documents = []
-    session = Session(SessionOptions.read(values), brief=False)
+    session = ValidationRun(SessionOptions.read(values), brief=False)
     with stdout_for_json(options.json), progress(len(subjects) * len(places), "pairs") as advance:
         for name, subject in subjects:
             cells = []
@@ -113,7 +113,7 @@ def _places(options: Namespace) -> Sequence[Place]:
 
 
 @contextmanager
-def _opened(session: Session, place: Place) -> Iterator[Judge]:
+def _opened(session: ValidationRun, place: Place) -> Iterator[Judge]:
     """Opens the DirectML EP somewhere. Raises ProviderMissing."""
     if isinstance(place, Pair):
         with session.fresh(runtime=place.name) as judge:
@@ -123,7 +123,7 @@ def _opened(session: Session, place: Place) -> Iterator[Judge]:
             yield judge
 
 
-def _cell(session: Session, place: Place, subject: Subject) -> Cell:
+def _cell(session: ValidationRun, place: Place, subject: Subject) -> Cell:
     """Returns the results of a case or program at one place. The versions are those that the worker process has loaded."""
     try:
         with _opened(session, place) as judge:

@@ -152,7 +152,7 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
 # --- descriptors ---
 
 _NOT_TAKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What `emit` raises for sizes or constants that the operator does not take."""
+"""What `descriptors_of_node` raises for sizes or constants that the operator does not take."""
 
 
 _SCALARS = frozenset({"constant_value", "depth", "k"})

@@ -15,7 +15,7 @@ def lower(desc):
     return Lowering("BitwiseAnd", {}, {name: tensor.sizes for name, tensor in desc.inputs.items()})
 
 
-def emit(a, b, attributes):
+def descriptors_of_node(a, b, attributes):
     """Returns the descriptor that the DirectML EP makes of a BitwiseAnd node: smaller inputs are broadcast."""
     sizes = broadcast_sizes(pad(a.sizes, 4), pad(b.sizes, 4))
     inputs = {"a_tensor": broadcast(a, sizes), "b_tensor": broadcast(b, sizes)}
@@ -30,5 +30,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="BitwiseAnd",
     oldest_opset=18,
-    emit=emit,
+    descriptors_of_node=descriptors_of_node,
 )

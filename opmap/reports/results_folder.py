@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 from filelock import FileLock, Timeout
 
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..errors import InputError, cut
 from ..files import TEMPORARY, read_bytes, remove, to_json, write_file
 from ..limits import MAX_SHOWN
@@ -32,7 +32,7 @@ def formatted(value: object) -> bytes:
     return msgspec.json.format(to_json(value), indent=2) + b"\n"
 
 
-def identity(provider: OpenProvider | None) -> dict[str, str | None]:
+def identity(provider: Provider | None) -> dict[str, str | None]:
     """Returns on which software and device a provider runs, as far as that is the same after a restart.
 
     Results of two identities never come into one folder. Every value is None if the provider is missing.

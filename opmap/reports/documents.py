@@ -40,7 +40,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RECORDS)]
 class Totals(msgspec.Struct, frozen=True):
     """The number of records by verdict, and the exit code of the run.
 
-    `ids` is the digest of the ids of the records (see opmap.evidence.sums). It is absent if it is that of the selection: every
+    `ids` is the digest of the ids of the records (see opmap.reports.sums). It is absent if it is that of the selection: every
     case that was selected has a record.
     """
 

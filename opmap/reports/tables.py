@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.sessions import CPU
 from ..errors import names, printable
 from ..judge.record import Record, split
@@ -50,7 +50,7 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
-def print_tested(console: Console, provider: OpenProvider | None) -> None:
+def print_tested(console: Console, provider: Provider | None) -> None:
     """Prints what is tested, and what to know of it; nothing if the provider is missing."""
     if provider:
         print_notes(console, filter(None, [provider.described, provider.note]))
@@ -134,7 +134,7 @@ def print_failures(console: Console, records: Iterable[Record], *, limit: int = 
 
 def line(record: Record, case: str | None = None) -> Text:
     """Returns a record in one line. Control characters in names and messages are escaped. `case` takes the place of its case."""
-    names = ": ".join(str(part) for part in (record.file, case or record.case, record.path) if part)
+    names = ": ".join(str(part) for part in (record.file, case or record.case, record.error_at) if part)
     stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
     message = f": {record.message}" if record.message else ""
     return Text.assemble((str(record.verdict), style(record.verdict)), printable(f"{stage}  {names}{message}"))

@@ -43,7 +43,7 @@ def markdown_page(template: str, **values: object) -> str:
 
 def _environment(*, is_html: bool) -> Environment:
     environment = Environment(
-        loader=PackageLoader("opmap", "evidence/templates"),
+        loader=PackageLoader("opmap", "reports/templates"),
         autoescape=is_html,
         finalize=_printable,
         undefined=StrictUndefined,

@@ -162,7 +162,7 @@ def _more(record: Record) -> str:
     """Returns what else a record says, in lines."""
     lines = {
         "rules": ", ".join(record.rules or []),
-        "place of the error": record.path,
+        "place of the error": record.error_at,
         "kinds of wrong values": ", ".join(record.kinds or []),
         "variant": record.variant if record.variant != "plain" else None,
         "substitutions": "; ".join(record.substitutions or []),

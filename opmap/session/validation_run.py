@@ -18,7 +18,7 @@ from ..cases.selection import Selection, find_cases, has_variant
 from ..cases.variants import VARIANTS
 from ..descriptors import FEATURE_LEVELS
 from ..engines.providers import (
-    OpenProvider,
+    Provider,
     ProviderMissing,
     open_provider,
     refuse_options,
@@ -41,9 +41,9 @@ from .selected import selection
 if TYPE_CHECKING:  # loaded only if a run has a bundle or known failures
     from ..diagnosis.known_causes import KnownCauses
     from ..diagnosis.relations import Earlier
-    from ..evidence.bundle import Bundle
-    from ..evidence.documents import DiagnosisDocument
     from ..known.known_failures import ActiveFailures, KnownFailure
+    from ..reports.bundle import Bundle
+    from ..reports.documents import DiagnosisDocument
 
 Advance: TypeAlias = Callable[[], None]
 """A function that is called after each step, to show progress."""
@@ -57,7 +57,7 @@ def _no_progress() -> None:
     """Shows no progress."""
 
 
-class Session:
+class ValidationRun:
     """One run on one provider.
 
     `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
@@ -128,7 +128,7 @@ class Session:
             return error
 
     @property
-    def provider(self) -> OpenProvider | None:
+    def provider(self) -> Provider | None:
         """The provider, or None if it is missing. Opens it."""
         judge = self.open()
         return judge.provider if isinstance(judge, Judge) else None
@@ -164,7 +164,7 @@ class Session:
         if isinstance(self._opened, Judge):
             self._opened.provider.close()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> ValidationRun:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -177,7 +177,7 @@ class Session:
         self.selection  # noqa: B018  # reads files of ids
         options = self.options
         if folder := options.report or options.resume:
-            from ..evidence.results_folder import check_folder
+            from ..reports.results_folder import check_folder
 
             check_folder(folder, resume=bool(options.resume))
         self.open()
@@ -315,7 +315,7 @@ class Session:
         options = self.options
         folder = options.report or options.resume
         if folder:
-            from ..evidence.bundle import Bundle
+            from ..reports.bundle import Bundle
 
             ids = {item.id for item in self.items}
             whole = self.results.whole
@@ -324,8 +324,8 @@ class Session:
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
-        from ..evidence.results_folder import factory, identity
-        from ..evidence.sums import ids_digest
+        from ..reports.results_folder import factory, identity
+        from ..reports.sums import ids_digest
 
         selected = {"opmap": metadata.version("opmap"), **self.options.selected}
         return {

@@ -18,7 +18,7 @@ from ..diagnosis.diagnosis import Diagnosis
 from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
 from ..engines.machine.facts import Fact
-from ..engines.providers import OpenProvider
+from ..engines.providers import Provider
 from ..engines.sessions import CPU, DIRECTML
 from ..engines.steps import Clear
 from ..errors import MappingError, cut
@@ -60,7 +60,7 @@ def export_folder(
       provider, as `fault:NAME`, the default is the CPU EP.
     - `provider_options`, `session_options`, `index_conversion`: those of the run.
     - `before`: cases that must run before in the same process, the first one first.
-    - `environment`: the facts of `OpenProvider.environment`. `diagnosis`: lines about the cause, and what was ruled out.
+    - `environment`: the facts of `Provider.environment`. `diagnosis`: lines about the cause, and what was ruled out.
     - `again`: the command that runs the case again with opmap.
     - `redactor`: takes names and paths out of all texts that come from the machine or from a file.
 
@@ -301,7 +301,7 @@ MOST_CAUSES, MOST_OF_EACH = 10, 3
 
 
 def write_failures(
-    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: OpenProvider, again: Callable[..., str]
+    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: Provider, again: Callable[..., str]
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 

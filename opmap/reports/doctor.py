@@ -27,7 +27,7 @@ from ..errors import ProviderError, printable
 from .terminal import write_json
 
 
-def diagnose(console: Console, pairs: Sequence[Pair] = (), *, json: bool = False) -> int:
+def examine(console: Console, pairs: Sequence[Pair] = (), *, json: bool = False) -> int:
     """Prints the facts about this machine, and the pairs of a rig. Returns 1 if a problem must be solved before anything can run, else 0."""
     facts = collect()
     problem = _problem(facts)

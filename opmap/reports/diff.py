@@ -342,7 +342,7 @@ def _wrong(record: Record) -> str | None:
         actual = record.actual
         digest = actual.Digest or hashlib.sha256(to_json([actual.Bits, actual.Differences])).hexdigest()
         return f"{actual.DataType} {actual.Sizes} {digest}"
-    return f"{record.stage} {record.path}" if record.verdict == Verdict.ERROR else None
+    return f"{record.stage} {record.error_at}" if record.verdict == Verdict.ERROR else None
 
 
 # --- the environment ---
