@@ -312,12 +312,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command(
         summary="write a folder that reproduces a case without opmap",
-        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
+        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue. "
+        "A provider MODULE:NAME needs opmap: the program shows what was recorded.",
         example="opmap export tile/example.1 -o folder --provider dml",
         options={
             "target": Option(
                 None,
-                f"{_TARGET}; with --redact also the folder of a results bundle, of which a copy is written",
+                f"{_TARGET}; with --redact also the folder of a results bundle: a copy of it is written",
                 metavar="ID|FILE",
                 nargs="1",
             ),

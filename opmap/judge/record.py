@@ -55,8 +55,10 @@ class TensorRecord(msgspec.Struct, frozen=True):
         if (self.DataType, self.Sizes) != (expected.DataType, expected.Sizes):
             return False
         if self.Bits is None or expected.Bits is None:
-            return self.digest == expected.digest
-        return all(wanted in (None, bits) for bits, wanted in zip(self.Bits, expected.Bits, strict=False))
+            return self.digest is not None and self.digest == expected.digest
+        return len(self.Bits) == len(expected.Bits) and all(
+            wanted in (None, bits) for bits, wanted in zip(self.Bits, expected.Bits, strict=False)
+        )
 
 
 class OutputRecord(msgspec.Struct, frozen=True):
@@ -94,6 +96,10 @@ class PlacementRecord(msgspec.Struct, frozen=True):
             f"{op_type} on {name}".removeprefix(" on ") for op_type, name in placement.nodes if name != provider
         ]
         return cls(proven, placement.source, list(placement.nodes), asserted, elsewhere)
+
+    def names(self, provider: str | None) -> bool:
+        """Returns whether a node ran on this provider."""
+        return any(name == provider for _, name in self.nodes)
 
     @property
     def shown(self) -> bool:
@@ -212,7 +218,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         name = (self.case or "").partition("/")[0].upper()
         if is_case and name in OPERATORS and self.operator not in (None, f"DML_OPERATOR_{name}"):
             return "operator", f"DML_OPERATOR_{name}, as in the id"
-        if not self.good or self.verdict is Verdict.KNOWN_FAILURE:
+        if self.failed or self.verdict is Verdict.KNOWN_FAILURE:
             return None
         outputs = {f"outputs[{name}].actual": output for name, output in (self.outputs or {}).items()}
         if self.expected and self.actual:
@@ -220,10 +226,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         for key, output in outputs.items():
             if right if output.actual is None else not self._allows(output.expected, output.actual):
                 return key, f"the expected output, as the verdict is {self.verdict}"
-        if right and self.stage is Stage.COMPARE:
+        passed = is_case and self.verdict is Verdict.PASS
+        if right and (self.stage is Stage.COMPARE or (passed and self.stage)):
             return "stage", f"null, as the verdict is {self.verdict}"
         if right and is_case and self.placement and not self.placement.shown and self.fate not in EXCUSED:
             return "placement.proven", f"true, as the verdict is {self.verdict}"
+        if self.proven and self.placement and self.placement.nodes and not self.placement.names(self.provider):
+            return "placement.nodes", f"nodes on {self.provider}, as it is proven"
+        if passed and self.path_proof and not self.path_proof.proven:
+            return "path_proof.proven", f"true, as the verdict is {self.verdict}"
+        if passed and (self.kinds or self.descriptor == "differs" or self.fate is Fate.FALLBACK):
+            key = "kinds" if self.kinds else "fate" if self.fate is Fate.FALLBACK else "descriptor"
+            return key, f"another value, as the verdict is {self.verdict}"
         return None
 
     def _allows(self, expected: TensorRecord, actual: TensorRecord) -> bool:

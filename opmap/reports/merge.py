@@ -191,6 +191,10 @@ class Merging:
                 yield f"{source.name}: the run has not ended"
             elif source.part.totals.exit_code == 130:
                 yield f"{source.name}: the run was interrupted"
+            elif not source.part.records:
+                yield f"{source.name}: it has no records"
+            elif source.part.totals.ids is not msgspec.UNSET:
+                yield f"{source.name}: the run did not reach every case that it selected"
         for bundle in self.bundles:
             if bundle.diagnosis is None:
                 yield f"{bundle.folder}: the causes of its failures are missing: there is no {DIAGNOSIS}"

@@ -103,7 +103,7 @@ class WrittenBundle:
                 raise self._another_number(str(line))
             if part.totals is not None:
                 _check_totals(part, part.totals, sums, run_file, f"$.parts[{number}]" if self.run.merged else "$")
-        if next(lines, None):
+        if next(lines, None) or (ended and not _is_whole(path)):
             raise self._another_number("more")
         if self.run.merged and self.run.totals:
             red = int(bool(self.run.problems) or any(part.exit_code for part in self.parts))
@@ -113,6 +113,16 @@ class WrittenBundle:
         wanted = sum(part.records for part in self.parts)
         message = f"must have {wanted} lines, each with its line break, as {RUN} says, got {got}"
         return ContradictionError(message, file=str(self.folder / RECORDS))
+
+
+def _is_whole(path: Path) -> bool:
+    """Returns whether the last line of a file, if there is one, has its line break."""
+    if not os.path.lexists(path):
+        return True
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 1, 0))
+        return file.read(1) in (b"", b"\n")
 
 
 def _check_record(record: Record, part: Part, seen: Collection[str], path: Path, line: str) -> None:
@@ -127,15 +137,17 @@ def _check_record(record: Record, part: Part, seen: Collection[str], path: Path,
         if wanted != got and record.provider is not None and (key != "provider" or wanted is not None):
             message = f"must be {shown(wanted)}, as in {RUN}, got {shown(got)}"
             raise ContradictionError(message, path=f"{line}: $.{key}", file=str(path))
+    tensors = {"expected": record.expected, "actual": record.actual}
+    for field, output in (record.outputs or {}).items():
+        tensors |= {f"outputs[{field}].expected": output.expected, f"outputs[{field}].actual": output.actual}
+    for name, tensor in tensors.items():
+        _check_bits(tensor, path, f"{line}: $.{name}.Bits")
     if contradiction := record.contradiction:
         key, rule = contradiction
         raise ContradictionError(f"must be {rule}", path=f"{line}: $.{key}", file=str(path))
-    if not record.good:
-        tensors = {"expected": record.expected, "actual": record.actual}
-        for field, output in (record.outputs or {}).items():
-            tensors |= {f"outputs[{field}].expected": output.expected, f"outputs[{field}].actual": output.actual}
-        for name, tensor in tensors.items():
-            _check_bits(tensor, path, f"{line}: $.{name}.Bits")
+
+
+_SHARD = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 
 
 def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str) -> None:
@@ -148,6 +160,12 @@ def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str)
         of = f"opmap {part.selection.get('opmap')}, shard {part.selection.get('shard')} and the ids in {RECORDS}"
         message = f"must be the digest of {cut(of)}, got another one"
         raise ContradictionError(message, path=f"{place}.selection.ids", file=file)
+    shard = part.selection.get("shard")
+    number = _SHARD.fullmatch(str(shard)) if shard is not None else None
+    if shard is not None and not (number and int(number[1]) <= int(number[2])):
+        raise ContradictionError(
+            f"must be I/N with I from 1 to N, got {shown(shard)}", path=f"{place}.selection.shard", file=file
+        )
     if part.environment is None and part.selection.get("device_class") is not None:
         message = f"must hold the facts about {part.selection.get('provider')}, got null"
         raise ContradictionError(message, path=f"{place}.environment", file=file)

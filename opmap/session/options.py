@@ -172,7 +172,7 @@ class _Table(NamedTuple):
     )
     operator: Sequence[str] = option(
         (),
-        "all cases of this operator (DirectML's or ONNX's name), beside the ids",
+        "all cases of this operator (DirectML's or ONNX's name), in addition to the ids",
         metavar="NAME",
         group=CASES,
         also=("build",),

@@ -126,6 +126,12 @@ INCOMPLETE = {
     "another operator": (record(lambda record: record.update(operator="DML_OPERATOR_SLICE1")), "line 1: $.operator: must be DML_OPERATOR_GATHER, as in the id"),
     "no device class": (record(lambda record: record.update(device_class=None)), "line 1: $.device_class: must be 'cpu', as in run.json, got None"),
     "no device class of the run": (selected(device_class=None), "line 1: $.device_class: must be None, as in run.json, got 'cpu'"),
+    "a path not proven": (record(lambda record: record["path_proof"].update(proven=False)), "line 1: $.path_proof.proven: must be true, as the verdict is pass"),
+    "nodes elsewhere": (record(lambda record: record["placement"].update(nodes=[["Gather", "OtherEP"]])), "line 1: $.placement.nodes: must be nodes on CPUExecutionProvider"),
+    "another descriptor": (record(lambda record: record.update(descriptor="differs")), "line 1: $.descriptor: must be another value, as the verdict is pass"),
+    "not run": (both(record(lambda record: [record["actual"].update(Digest="0" * 64), record.update(verdict="not-run")]), totals(verdicts={"pass": 4, "not-run": 1})), "line 1: $.actual: must be the expected output, as the verdict is not-run"),
+    "more without a line break": (lambda folder: write(folder, b"".join([*lines_of(folder), b'{"case"'])), "got more"),
+    "shard 0/3 with its digest": (both(selected(shard="0/3"), agree), "$.selection.shard: must be I/N with I from 1 to N, got '0/3'"),
     "no environment": (run_json(lambda run: run.update(environment=None)), "run.json: $.environment: must hold the facts about CPUExecutionProvider, got null"),
     "red without a reason": (totals(exit_code=1), "$.totals.exit_code: must be 0, as results.jsonl says, got 1"),
     "another exit code": (totals(exit_code=3), "$.totals.exit_code: must be 0"),
@@ -148,6 +154,8 @@ UNREADABLE = {
     "a byte order mark": (mark, "results.jsonl: line 1: JSON is malformed"),
     "no verdicts": (run_json(lambda run: run["totals"].pop("verdicts")), "run.json: "),
     "no selection": (run_json(lambda run: run.pop("selection")), "run.json: "),
+    "fewer elements": (record(lambda record: record["actual"].update(Bits=[], Digest=None)), "line 1: $.actual.Bits: must have as many elements as its sizes say, got 0"),
+    "bits of a pass": (record(lambda record: record["expected"].update(Bits=["zz"], Sizes=[1], DataType="UINT8")), "line 1: $.expected.Bits: must have 2 hexadecimal digits each"),
     "a negative count": (totals(verdicts={"pass": 6, "mismatch": -1}), "run.json: Expected `int` >= 0"),
     "a count of another type": (totals(verdicts={"pass": "5"}), "run.json: Expected `int`"),
     "an exit code of another type": (totals(exit_code=None), "run.json: Expected `int`"),
@@ -236,6 +244,19 @@ class TestRefused:
         totals(verdicts={"pass": 2}, exit_code=0)(bundles / "stopped")
 
         assert 1 == refused(["report", "stopped"], bundles, capsys)[0]
+
+    def test_not_all(self, bundles, capsys):
+        """Totals that say themselves that cases are missing do not make a shard whole."""
+        lines(lambda lines: lines[:-1])(bundles / "s1")
+        ids = json.loads((bundles / "s1" / "run.json").read_bytes())["selection"]["ids"]
+        agree(bundles / "s1")
+        own = json.loads((bundles / "s1" / "run.json").read_bytes())["selection"]["ids"]
+        both(selected(ids=ids), totals(ids=own))(bundles / "s1")
+        capsys.readouterr()
+
+        assert 1 == main(["merge", *SHARDS, "-o", "new"])
+
+        assert "opmap: s1: the run did not reach every case that it selected\n" in capsys.readouterr().err
 
     def test_versions(self, bundles, monkeypatch, capsys):
         """Shards of two versions of opmap are no one run, and a run goes on with the version that began it."""

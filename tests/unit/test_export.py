@@ -104,8 +104,10 @@ class TestIssue:
         assert 1 == code
         assert out.startswith(f"mismatch  {EXAMPLE}: 2 of 5 elements differ")
         (run_it,) = (line for line in out.splitlines() if line.startswith("  run it "))
+        (recorded,) = (line for line in out.splitlines() if line.startswith("  recorded "))
         # no program makes this provider
-        assert run_it.endswith(f" {command_line([str(tmp_path / 'a' / 'repro.py'), 'recorded'])}")
+        assert run_it == f"  run it       opmap validate --provider fault:index-clamped-early --case {EXAMPLE}"
+        assert recorded.endswith(f" {command_line([str(tmp_path / 'a' / 'repro.py'), 'recorded'])}")
         text = (tmp_path / "a" / "issue.md").read_text(encoding="utf-8")
         for part in (
             "# DML_OPERATOR_GATHER: mismatch on fault:index-clamped-early",

@@ -170,7 +170,7 @@ class TestNothingIsHidden:
         for number, text in enumerate(texts):
             path = "AbiCustomRegistry.cpp(519) 80070057" if "8007" in text else None
             records = [
-                msgspec.structs.replace(failed(case, text, Verdict.ERROR, Stage.LOAD), path=path)
+                msgspec.structs.replace(failed(case, text, Verdict.ERROR, Stage.LOAD), error_at=path)
                 if type_of(case) == "INT8"
                 else passed(case)
                 for case in CASES

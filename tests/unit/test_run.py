@@ -242,7 +242,7 @@ class TestRepeat:
             ([result()] * 9 + [result("error", stage="run")], "mismatch", "pass, error at run"),
             ([result("error", stage="load"), result("error", stage="run")], "mismatch", "error at load, error at run"),
             (
-                [result("error", path="a.cpp(1) 80070057"), result("error", path="b.cpp(2) 80004005")],
+                [result("error", error_at="a.cpp(1) 80070057"), result("error", error_at="b.cpp(2) 80004005")],
                 "mismatch",
                 "unstable",
             ),

@@ -56,7 +56,7 @@ class TestEscapes:
             case=HOSTILE,
             operator=f"DML_OPERATOR_{HOSTILE}",
             file=HOSTILE,
-            path=HOSTILE,
+            error_at=HOSTILE,
             provider=HOSTILE,
             device_class=HOSTILE,
             verdict=Verdict.ERROR,

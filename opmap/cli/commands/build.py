@@ -151,7 +151,7 @@ def _print(folders: Sequence[ModelFolder], left_out: Counter[str], options: Name
     if len(folders) > 1:
         of_tier = options.operator or options.filter or not options.wanted or any(map(is_glob, options.wanted))
         text = f" of tier {options.tier}" if of_tier and not options.shipped else ""
-        print_line(f"{len(folders):,} models{text} in {options.output}: opmap check {options.output} judges them")
+        print_line(f"{len(folders):,} models{text} in {options.output}; next: opmap check {options.output}")
         for reason, count in left_out.most_common(_MOST_REASONS):
             print_line(f"  {count:,} left out: {reason}")
         if more := sum(count for _, count in left_out.most_common()[_MOST_REASONS:]):

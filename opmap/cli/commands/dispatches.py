@@ -38,6 +38,9 @@ def read_cases(target: str, *, name: str | None = None, feature_level: str | Non
             return _model_cases(target, name, level)
         if (os.path.exists(target) and not os.path.isdir(target)) or target.lower().endswith(".json"):
             return [_read_dispatch(target, name, level)]
+    if os.path.isfile(os.path.join(target, "run.json")):
+        message = "must be a file or the id of a case, got the folder of a results bundle (--failed-of takes its failed cases)"
+        raise InputError(message, file=target)
     case = find_case(target, wanted="a DxDispatch file, a model or the id of a case")
     if name is not None:
         raise InputError(f"--node must be given with a file only, got {shown(name)} with the id of a case")

@@ -79,22 +79,26 @@ def _export_case(options: Namespace, redactor: Redactor | None) -> int:
     before = [find_case(id, wanted="the id of a case for --after") for id in options.after]
     if options.provider is None:
         files = export_folder(case, index_conversion=options.index_conversion, before=before, redactor=redactor)
-        code = 0
+        code, again = 0, ""
     else:
-        files, code = _run(options, case, before, redactor)
+        files, code, again = _run(options, case, before, redactor)
     write_files(options.output, files)
     print_line(f"{case.id}: {len(files)} files in {options.output}")
     if PROGRAM in files:
-        own = ["recorded"] if code and ":" in options.provider else []  # a provider that no program can make
-        print_line(f"  run it       {command_line(['python', os.path.join(options.output, PROGRAM), *own])}")
+        program = ["python", os.path.join(options.output, PROGRAM)]
+        if code and ":" in options.provider:  # a provider that no program can make
+            print_line(f"  run it       {again}")
+            print_line(f"  recorded     {command_line([*program, 'recorded'])}")
+        else:
+            print_line(f"  run it       {command_line(program)}")
     print_line(f"  to report it {os.path.join(options.output, ISSUE)}")
     return code
 
 
 def _run(
     options: Namespace, case: Case, before: Sequence[Case], redactor: Redactor | None
-) -> tuple[dict[str, bytes], int]:
-    """Runs a case after the earlier ones. Returns the files of its folder, and the exit code."""
+) -> tuple[dict[str, bytes], int, str]:
+    """Runs a case after the earlier ones. Returns the files of its folder, the exit code, and the command that runs the case again."""
     session = ValidationRun(SessionOptions.read(vars(options)), brief=False)
     with session:
         judge = session.open()
@@ -105,6 +109,7 @@ def _run(
         record = session.judge(case)
         console().print(line(record), soft_wrap=True, highlight=False)
         provider = judge.provider
+        again = session.again(case) if case.file is None else session.options.again("", "dxdispatch.json")
         files = export_folder(
             case,
             record=record,
@@ -115,10 +120,10 @@ def _run(
             before=before,
             environment=provider.environment(),
             diagnosis=_diagnosis(session, case, record, options) if record.failed and not before else (),
-            again=session.again(case) if case.file is None else session.options.again("", "dxdispatch.json"),
+            again=again,
             redactor=redactor,
         )
-    return files, int(record.failed)
+    return files, int(record.failed), again
 
 
 def _provider_options(options: Namespace) -> dict[str, str]:
