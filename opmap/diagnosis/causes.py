@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -170,17 +170,9 @@ def causes(run: JudgedRun) -> list[Cause]:
     """
     batched = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     only_batched = [replace(cause, condition=None) for cause in _causes(run, batched)]
-    alone = (_with_condition(run, cause) for cause in _fewer(run, [*_apart(run, _causes_alone(run))]))
+    alone = (_with_condition(run, cause) for cause in _fewer(run, _causes_alone(run)))
     groups = [*alone, *only_batched]
     return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
-
-
-def _apart(run: JudgedRun, groups: Sequence[Cause]) -> Iterator[Cause]:
-    """Gives the causes; one with neither a relation nor a condition for each operator: it may be several bugs."""
-    for cause in groups:
-        names = cause.operators if cause.relation.vague and cause.condition is None else cause.operators[:1]
-        parts = [[f for f in cause.failures if f"DML_OPERATOR_{f.case.desc.operator}" == name] for name in names]
-        yield from (cause_of(run, cause.label, part) for part in parts) if parts[1:] else (cause,)
 
 
 def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:

@@ -138,7 +138,9 @@ def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Re
 
     budget = replace(_LEAVING_OUT)
     count = 1
-    while before and budget.spend():
+    while (
+        before
+    ):  # all earlier cases are tried at last, however long that takes: without an answer it would be "sometimes"
         some = tuple(reversed(before[:count]))
         if each_time(some):
             fewest = shrink(some, each_time, [without_some], key=_ids, budget=budget)
