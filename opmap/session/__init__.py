@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .options import SessionOptions
 
 if TYPE_CHECKING:
-    from .validation_run import ValidationRun, open_judge
+    from .session import ValidationRun, open_judge
 
 __all__ = ["SessionOptions", "ValidationRun", "open_judge"]
 
@@ -16,6 +16,6 @@ def __getattr__(name: str) -> object:
     """Loads the session when it is first used, so that `--help` and the pytest plugin load the options alone."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import validation_run
+    from . import session
 
-    return getattr(validation_run, name)
+    return getattr(session, name)

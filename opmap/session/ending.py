@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import InputError, OpmapError
 from ..reports.terminal import print_error
-from .validation_run import ValidationRun
+from .session import ValidationRun
 
 if TYPE_CHECKING:  # a green run needs none of this
     from ..diagnosis.diagnosis import Diagnosis

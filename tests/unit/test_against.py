@@ -135,7 +135,7 @@ class TestCommand:
             words = [sys.executable, str(CHILD), str(CHILD.parents[2]), "refused"]
             return providers._opened(DirectProvider(name, command=words))
 
-        monkeypatch.setattr("opmap.session.validation_run.open_provider", open_one)
+        monkeypatch.setattr("opmap.session.session.open_provider", open_one)
         monkeypatch.setattr(
             "opmap.cli.commands.survey.questions", lambda operator: survey_questions()[operator.name][:1]
         )

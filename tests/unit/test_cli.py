@@ -276,7 +276,7 @@ class TestCheck:
 
     @pytest.mark.parametrize(
         "at, judged",
-        [("session.validation_run.open_judge", 0), ("session.validation_run.ValidationRun.judge_dispatch", 1)],
+        [("session.session.open_judge", 0), ("session.session.ValidationRun.judge_dispatch", 1)],
     )
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):

@@ -246,7 +246,7 @@ def device_class(monkeypatch):
         provider = Defective(CPU)
         return Provider(DIRECTML, "1.24.4", chosen[0], provider, package="onnxruntime-directml")
 
-    monkeypatch.setattr("opmap.session.validation_run.open_provider", opened)
+    monkeypatch.setattr("opmap.session.session.open_provider", opened)
     return chosen
 
 
@@ -312,7 +312,7 @@ class TestImpostors:
         """A session on the impostor as the DirectML EP, in which contract probes stay in this process."""
         impostor = Impostor(CPU)
         opened = Provider(DIRECTML, "1.24.4", "emulated", impostor, package="onnxruntime-directml")
-        monkeypatch.setattr("opmap.session.validation_run.open_provider", lambda name, **options: opened)
+        monkeypatch.setattr("opmap.session.session.open_provider", lambda name, **options: opened)
         monkeypatch.setattr("opmap.judge.contract._fresh", lambda provider: nullcontext(impostor))
         monkeypatch.setattr("opmap.judge.contract._control", lambda probe, provider: (True, "the CPU EP passes"))
         with ValidationRun(SessionOptions(provider="dml")) as session:

@@ -270,7 +270,7 @@ class TestOtherProjects:
             "import sys\n"
             "def pytest_unconfigure(config):\n"
             "    assert 'opmap.pytest_plugin' in sys.modules\n"
-            "    print('loaded:', sorted({'opmap.session.validation_run', 'opmap.descriptors', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
+            "    print('loaded:', sorted({'opmap.session.session', 'opmap.descriptors', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
         )
         pytester.makepyfile("def test_own():\n    pass\n")
         result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s")

@@ -14,7 +14,7 @@ from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
 from opmap.judge.record import FACTS, Record, encode, shortened
 from opmap.mapping.dxdispatch import read_model
-from opmap.session.validation_run import open_judge
+from opmap.session.session import open_judge
 from opmap.vocabulary import Verdict
 
 

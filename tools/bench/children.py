@@ -167,7 +167,7 @@ def print_peak(operator: str, elements: int) -> int:
     from opmap.cases.catalogue import generated
     from opmap.descriptors import complete_sizes
     from opmap.operators import OPERATORS
-    from opmap.session.validation_run import open_judge
+    from opmap.session.session import open_judge
 
     sizes, numbers = LARGE[operator]
     data, indices = sizes(elements)
