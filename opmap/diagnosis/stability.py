@@ -100,8 +100,10 @@ def _stability(
     if earlier:
         ids = names(_ids(earlier)) if len(earlier) <= MOST_NAMED else f"{len(earlier)} earlier cases"
         return Stability("after", f"only after {ids}", earlier)
-    of_row = f"{len(numbers)} of {runs} in one process"
-    return Stability("sometimes", f"sometimes ({sum(alone)} of {ALONE} alone, each in a fresh process; {of_row})")
+    counts = f"{sum(alone)} of {ALONE} alone, each in a fresh process; {len(numbers)} of {runs} in one process"
+    if earlier is None or numbers:
+        return Stability("sometimes", f"sometimes ({counts})")
+    return Stability(None, f"not known: does not fail again ({counts})")
 
 
 def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:
@@ -130,8 +132,13 @@ def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bo
     return numbers, number
 
 
-def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[Case, ...]:
-    """Returns the fewest earlier cases, in their order, after which a case fails each time. Returns none if there are no such cases."""
+def _after(
+    case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]
+) -> tuple[Case, ...] | None:
+    """Returns the fewest earlier cases, in their order, after which a case fails each time. Returns () if there are no such cases.
+
+    Returns None if it fails after some of them by chance.
+    """
 
     def each_time(earlier: tuple[Case, ...]) -> bool:
         return all(_fails_after(fresh, fails, earlier, case) for _ in range(AFTER))
@@ -145,7 +152,7 @@ def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Re
         if each_time(some):
             fewest = shrink(some, each_time, [without_some], key=_ids, budget=budget)
             by_chance = not all(_fails_after(fresh, fails, fewest, case) for _ in range(AGAIN_AFTER))
-            return () if by_chance else fewest
+            return None if by_chance else fewest
         if count >= len(before):
             break
         count *= 4
