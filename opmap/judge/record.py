@@ -233,8 +233,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             return "placement.proven", f"true, as the verdict is {self.verdict}"
         if self.proven and self.placement and self.placement.nodes and not self.placement.names(self.provider):
             return "placement.nodes", f"nodes on {self.provider}, as it is proven"
-        if passed and self.path_proof and not self.path_proof.proven:
-            return "path_proof.proven", f"true, as the verdict is {self.verdict}"
         if passed and (self.kinds or self.descriptor == "differs" or self.fate is Fate.FALLBACK):
             key = "kinds" if self.kinds else "fate" if self.fate is Fate.FALLBACK else "descriptor"
             return key, f"another value, as the verdict is {self.verdict}"

@@ -126,7 +126,6 @@ INCOMPLETE = {
     "another operator": (record(lambda record: record.update(operator="DML_OPERATOR_SLICE1")), "line 1: $.operator: must be DML_OPERATOR_GATHER, as in the id"),
     "no device class": (record(lambda record: record.update(device_class=None)), "line 1: $.device_class: must be 'cpu', as in run.json, got None"),
     "no device class of the run": (selected(device_class=None), "line 1: $.device_class: must be None, as in run.json, got 'cpu'"),
-    "a path not proven": (record(lambda record: record["path_proof"].update(proven=False)), "line 1: $.path_proof.proven: must be true, as the verdict is pass"),
     "nodes elsewhere": (record(lambda record: record["placement"].update(nodes=[["Gather", "OtherEP"]])), "line 1: $.placement.nodes: must be nodes on CPUExecutionProvider"),
     "another descriptor": (record(lambda record: record.update(descriptor="differs")), "line 1: $.descriptor: must be another value, as the verdict is pass"),
     "not run": (both(record(lambda record: [record["actual"].update(Digest="0" * 64), record.update(verdict="not-run")]), totals(verdicts={"pass": 4, "not-run": 1})), "line 1: $.actual: must be the expected output, as the verdict is not-run"),

@@ -179,7 +179,7 @@ class TestFullDisk:
                 raise OSError(errno.ENOSPC, "No space left on device")
             really(path, content)
 
-        for module in ("evidence.results_folder", "files"):
+        for module in ("reports.results_folder", "files"):
             monkeypatch.setattr(f"opmap.{module}.write_file", full)
 
         assert 2 == validate(tmp_path / "r", "--provider", "cpu", "--filter", "gather/example.*")

@@ -201,7 +201,7 @@ class TestCommand:
 
             monkeypatch.setattr(command, "pairs", lambda folder: pairs)
             monkeypatch.setattr(command, "find_rig", lambda folder: Path("rig"))
-            monkeypatch.setattr(command.Session, "fresh", fresh)
+            monkeypatch.setattr(command.ValidationRun, "fresh", fresh)
 
         return make
 
