@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import filelock  # noqa: F401  # `test_made` takes away the folders from which it could be loaded later
 import pytest
 
 from opmap.cases.catalogue import catalogue
