@@ -7,7 +7,7 @@ The folders follow the data:
 - `mapping` turns a descriptor into an ONNX model; `engines` runs models, or descriptors on DirectML itself.
 - `cases` adds input values to descriptors, orders the cases in tiers, and says on which execution paths they run.
 - `judge` compares the outputs bit for bit and makes records; `known` has the failures that are known.
-- `diagnosis` finds the causes of failures; `evidence` writes results, reports and programs that need no opmap.
+- `diagnosis` finds the causes of failures; `reports` writes results, reports and programs that need no opmap.
 - Beside this flow: `documentation` checks DirectML's pages, `faults` plants errors, `fuzz` searches.
 - `session` runs all of it, for the command line (`cli`) and for `pytest_plugin`.
 """

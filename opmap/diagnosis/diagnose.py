@@ -373,8 +373,9 @@ def make_condition_exact(
 ) -> Diagnosis:
     """Returns the diagnosis with a condition for which new cases were asked, and with a smaller case.
 
-    The relation is the one that most of the failures have in common, with those of the new cases. If it becomes another one, which
-    other cases can show, all is asked again under the new one. If that becomes another one too, nothing is told as sure.
+    The relation is the one that most of the failures have in common, with those of the new cases. The answers can
+    show another relation, which other cases can show. Then everything is asked again under the new relation. If the answers show
+    a third one, the diagnosis names no relation, and its condition is not exact.
     """
     first, same = _with_answers(diagnosis, run, judge, rivals, budget)
     if same:

@@ -290,7 +290,10 @@ def _forms(comparison: Comparison, given: Features) -> Iterator[tuple[Comparison
 
 @cache
 def _can_meet(operator: str, comparison: Comparison) -> bool:
-    """Returns whether a case of an operator can meet a comparison. A size that is not always the same can have every value."""
+    """Returns whether a case of an operator can meet a comparison.
+
+    If random cases of the operator have different values of a size, every value of this size counts as possible.
+    """
     name, drawn = comparison.feature, [given for _, given in _drawn_cases(operator)]
     is_size = is_number(name) and name not in SMALL_NUMBERS
     return (is_size and len({given[name] for given in drawn if name in given}) > 1) or any(map(comparison.holds, drawn))

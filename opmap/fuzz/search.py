@@ -4,7 +4,8 @@ A find is excluded in two ways. Plans that have all the features that a find nee
 another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
 find needs, counts for this find and is not shrunk again.
 
-What ran often is drawn less: of a few plans the one is performed whose operators, forms and ways are the rarest.
+What ran often is performed less often. The search draws a few plans, and performs the one whose operators, forms and ways are the
+rarest.
 """
 
 from __future__ import annotations
