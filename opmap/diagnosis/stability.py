@@ -147,7 +147,7 @@ def _after(
     count = 1
     while (
         before
-    ):  # all earlier cases are tried at last, however long that takes: without an answer it would be "sometimes"
+    ):  # in the end all earlier cases are tried, also if that takes long: else the answer would be "sometimes"
         some = tuple(reversed(before[:count]))
         if each_time(some):
             fewest = shrink(some, each_time, [without_some], key=_ids, budget=budget)

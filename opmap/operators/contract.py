@@ -224,13 +224,13 @@ class Operator:
         """
         low, high = self.dimension_counts
 
-        def drawn(data_type: DataType) -> list[OperatorDesc]:
-            seeds = [(count, seed) for count in range(low, high + 1) for seed in range(SAMPLES)]
-            descs = (self.draw(SeededSource(s), count, SAMPLE_ELEMENTS, data_type=data_type) for count, s in seeds)
-            return [*dict.fromkeys(descs)]
+        def drawn(data_type: DataType) -> Iterator[OperatorDesc]:
+            for count in range(low, high + 1):
+                sources = map(SeededSource, range(SAMPLES))
+                yield from dict.fromkeys(self.draw(s, count, SAMPLE_ELEMENTS, data_type=data_type) for s in sources)
 
-        floats = drawn(DataType.FLOAT32)
-        yield from floats if self.lower is None or any(map(self.expressed, floats)) else drawn(DataType.INT32)
+        floats = self.lower is None or any(map(self.expressed, drawn(DataType.FLOAT32)))
+        yield from drawn(DataType.FLOAT32 if floats else DataType.INT32)
 
 
 @cache

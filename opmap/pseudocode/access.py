@@ -22,7 +22,7 @@ from ..errors import PseudocodeError
 from ..tensors import DataType
 from .arithmetic import BIT_OPERATORS
 from .compiling import Pieces, compile_elements
-from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, interval, linear, reads_in
+from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, is_inside, linear, reads_in
 from .expansion import whole
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
 
@@ -134,7 +134,7 @@ class Address:
         """Whether the loops visit no element twice and none outside, whatever the indices are."""
         steps = []
         for term in self.terms:
-            if term.read or (term.computed and not _is_inside(term, self.loops)):
+            if term.read or (term.computed and not is_inside(term.computed, self.loops, term.size)):
                 return False
             affine = linear(term.computed) if term.computed else (term.constant, dict.fromkeys(term.loops, 1))
             if affine is None:
@@ -176,12 +176,6 @@ class Address:
     def with_strides(self, strides: Sequence[int]) -> Address:
         """Returns a copy with other strides, one per dimension."""
         return self.change(lambda i, term: term._replace(stride=int(strides[i])))
-
-
-def _is_inside(term: Term, loops: Sizes) -> bool:
-    """Returns whether a computed position is inside of its dimension, whatever it reads."""
-    bounds = None if term.computed is None else interval(term.computed, loops)
-    return bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
 
 
 @dataclass(frozen=True)

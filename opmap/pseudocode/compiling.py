@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .arithmetic import quotient, remainder
-from .computed import Computed, Expression, IndexRead, LoopPosition, interval, linear
+from .computed import Computed, Expression, IndexRead, LoopPosition, interval, is_inside, linear
 
 if TYPE_CHECKING:
     from .access import Address, Term
@@ -82,7 +82,7 @@ def _cuts(count: int) -> Iterator[tuple[int, int]]:
 def _picked(row: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
     """Returns the elements of a whole dimension at these indices, None for an index out of range.
 
-    A sequence of Python too counts from the end if an index is negative, and refuses one outside.
+    Python's sequences do the same: a negative index counts from the end, and one out of range raises IndexError.
     """
     try:
         return list(map(row.__getitem__, indices))
@@ -130,8 +130,7 @@ class _Writer:
         for term in address.terms:
             constant, steps = term.constant, {} if term.loop is None else {term.loop: 1}
             if term.computed:
-                affine, bounds = linear(term.computed), interval(term.computed, address.loops)
-                inside = bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
+                affine, inside = linear(term.computed), is_inside(term.computed, address.loops, term.size)
                 if affine is None or not inside:
                     computed.append((term, term.computed, inside))
                     continue
@@ -368,7 +367,7 @@ class _Writer:
         return f"values[{base} : {stop if step > 0 else f'{stop} if {stop} >= 0 else None'} : {by}]"
 
     def _whole_row(self, parts: Sequence[_Part], base: str, count: int) -> str:
-        """Returns the text of the elements of a dimension of which one index alone says which is read; empty for other elements.
+        """Returns the text of all elements of a dimension, if nothing but one index chooses among them; else an empty text.
 
         It is empty too if the dimension is much longer than what is read of it.
         """

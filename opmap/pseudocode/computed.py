@@ -168,6 +168,12 @@ def _scaled(sum: tuple[int, dict[int, int]], factor: int) -> tuple[int, dict[int
     return sum[0] * factor, {loop: step * factor for loop, step in sum[1].items()}
 
 
+def is_inside(node: Expression, loops: Sequence[int], size: int) -> bool:
+    """Returns whether a computed position lies in a dimension of this size, whatever the loops' positions and the elements are."""
+    bounds = interval(node, loops)
+    return bounds is not None and bounds[0] >= 0 and bounds[1] < size
+
+
 def interval(node: Expression, loops: Sequence[int]) -> tuple[int, int] | None:
     """Returns bounds of the values of an expression; None if it reads an element, which may have any value."""
     if isinstance(node, int):

@@ -1,6 +1,6 @@
 """Concrete statements for tests: their access map, and the output that they give."""
 
-from opmap.pseudocode import access_map, parse_lines, run
+from opmap.pseudocode import access_map, naive, parse_lines, run
 
 
 def run_line(text, sizes, values, **indices):
@@ -11,6 +11,12 @@ def run_line(text, sizes, values, **indices):
 def compiled(text, sizes):
     """Returns the access map of concrete statements."""
     return access_map(parse_lines(text), sizes)
+
+
+def naive_elements(lines, sizes, tensors):
+    """Returns the elements of the output at the addresses of the naive evaluator, None for an undocumented one."""
+    origins = naive.evaluate(lines, sizes, tensors)
+    return [None if origin is None else tensors[origin[0]][origin[1]] for origin in origins]
 
 
 def sized(text):

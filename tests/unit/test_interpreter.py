@@ -11,7 +11,7 @@ from math import prod
 import pytest
 from bench import interpreting
 from bench.interpreting import LOOPS
-from concrete_lines import compiled, run_line, sized
+from concrete_lines import compiled, naive_elements, run_line, sized
 from hypothesis import assume, given
 
 from opmap import strategies
@@ -185,8 +185,7 @@ class TestInterpreter:
                 smallest, count = min(bounds), math.prod(sizes[name])
                 tensors[name] = [(i * 5 + 3) % (2 * smallest) - smallest for i in range(count)]
                 tensors[name][0] = bounds[0] - 1 + outside
-            origins = naive.evaluate(lines, sizes, tensors)
-            expected = [None if origin is None else values[origin[1]] for origin in origins]
+            expected = naive_elements(lines, sizes, {"input": values, **tensors})
             assert (None in expected) == outside
             assert expected == list(run(program, {"input": values, **tensors}))
             assert expected == list(run(program, {"input": list(values), **tensors}))
@@ -225,8 +224,7 @@ class TestInterpreter:
         monkeypatch.setattr(compiling, "LONGEST", longest)
         sizes, lines = sized(sizes), parse_lines(text)
         values = {name: array("I", range(7, 7 + math.prod(own))) for name, own in sizes.items()}
-        origins = naive.evaluate(lines, sizes, values)
-        expected = [None if origin is None else values[origin[0]][origin[1]] for origin in origins]
+        expected = naive_elements(lines, sizes, values)
         assert expected == list(run(compiled(text, sizes), values))
 
     def test_descriptors_share_texts(self):
