@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..errors import InputError
+from ..errors import InputError, in_file
 from ..files import read_text
 from ..limits import MAX_BRACKETS
 from ..operators import Operator
@@ -179,14 +179,12 @@ def remove_choice(operator: str) -> None:
 
 def read_choice(path: str | os.PathLike[str]) -> Choice:
     """Returns the choice that a JSON file holds. Raises InputError if the file holds none."""
-    try:
+    with in_file(str(path)):
         text = read_text(path)
         brackets = text.count("[") + text.count("{")
         if brackets > MAX_BRACKETS:
             raise InputError(f"must have at most {MAX_BRACKETS} arrays and objects, got {brackets}")
-        return msgspec.json.decode(text, type=Choice)
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), file=str(path)) from None
-    except InputError as error:
-        error.file = str(path)
-        raise
+        try:
+            return msgspec.json.decode(text, type=Choice)
+        except msgspec.DecodeError as error:
+            raise InputError(str(error)) from None

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import InputError, names, shown
+from ..errors import InputError, in_file, names, shown
 from ..files import read_text
 from ..limits import MAX_GLOB, MAX_IDS
 from ..operators import OPERATORS
@@ -240,7 +240,7 @@ def _check_ids(ids: Collection[str]) -> None:
 
 def _listed_ids(file: str) -> dict[str, int | None]:
     """Returns the ids in a file, one per line, each with the number of its line. Raises InputError if it is no list of ids, or beyond the limits."""
-    try:
+    with in_file(file):
         is_list = not (os.path.isdir(file) or file.lower().endswith((".onnx", ".json")))
         text = read_text(file) if is_list else ""
         if not is_list or "\0" in text or text.lstrip().startswith("{"):
@@ -258,9 +258,6 @@ def _listed_ids(file: str) -> dict[str, int | None]:
         if not ids:
             raise InputError("must hold a case id, got none")
         return ids
-    except InputError as error:
-        error.file = error.file or file
-        raise
 
 
 # --- ids ---

@@ -111,7 +111,7 @@ def output_of(case: Case, record: Record) -> Sequence[int] | str | None:
 
 def _has_form(tensor: TensorRecord, case: Case) -> bool:
     """Returns whether a tensor has the type and the sizes of a case's output."""
-    return (tensor.DataType, tensor.Sizes) == (case.desc.output.data_type.name, list(case.desc.output.sizes))
+    return tensor.form == (case.desc.output.data_type.name, list(case.desc.output.sizes))
 
 
 def is_large(record: Record) -> bool:

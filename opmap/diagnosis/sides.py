@@ -321,7 +321,7 @@ def _same_answer(one: Record, other: Record) -> bool:
 
 
 def _bits(output: TensorRecord) -> object:
-    return output.DataType, output.Sizes, output.Bits or output.Digest
+    return output.form, output.Bits or output.Digest
 
 
 # --- the changes ---

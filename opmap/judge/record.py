@@ -50,9 +50,14 @@ class TensorRecord(msgspec.Struct, frozen=True):
             return self.Digest
         return hashlib.sha256(b"".join(bytes.fromhex(bits)[::-1] for bits in self.Bits if bits)).hexdigest()
 
+    @property
+    def form(self) -> tuple[str, list[int]]:
+        """The data type and the sizes."""
+        return self.DataType, self.Sizes
+
     def agrees(self, expected: TensorRecord) -> bool:
         """Returns whether this is the expected tensor. An element without a documented value agrees with everything."""
-        if (self.DataType, self.Sizes) != (expected.DataType, expected.Sizes):
+        if self.form != expected.form:
             return False
         if self.Bits is None or expected.Bits is None:
             return self.digest is not None and self.digest == expected.digest
@@ -233,16 +238,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             return "placement.proven", f"true, as the verdict is {self.verdict}"
         if self.proven and self.placement and self.placement.nodes and not self.placement.names(self.provider):
             return "placement.nodes", f"nodes on {self.provider}, as it is proven"
-        if passed and (self.kinds or self.descriptor == "differs" or self.fate is Fate.FALLBACK):
-            key = "kinds" if self.kinds else "fate" if self.fate is Fate.FALLBACK else "descriptor"
-            return key, f"another value, as the verdict is {self.verdict}"
-        return None
+        wrong = {"kinds": self.kinds, "fate": self.fate is Fate.FALLBACK, "descriptor": self.descriptor == "differs"}
+        first = next((key for key, is_wrong in wrong.items() if is_wrong), None)
+        return (first, f"another value, as the verdict is {self.verdict}") if passed and first else None
 
     def _allows(self, expected: TensorRecord, actual: TensorRecord) -> bool:
         """Returns whether an output is the expected one. Where elements have no documented value, a digest says nothing."""
-        same_form = (actual.DataType, actual.Sizes) == (expected.DataType, expected.Sizes)
-        unknown = self.verdict is Verdict.OBSERVED and actual.Bits is None
-        return same_form if unknown else actual.agrees(expected)
+        if self.verdict is Verdict.OBSERVED and actual.Bits is None:
+            return actual.form == expected.form
+        return actual.agrees(expected)
 
     @property
     def is_probe(self) -> bool:
@@ -294,7 +298,7 @@ def shortened(record: Record) -> Record:
 
 
 _ONE: dict[tuple[str, bytes], Any] = {}
-"""The name of a part of records and its JSON -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
+"""A key of records and its value as JSON -> the object that all records with this value share. It holds at most MOST_SHARED."""
 
 MOST_SHARED = 4096
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
@@ -53,6 +54,9 @@ PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_
 """The keys of a selection that say on which software and device the provider ran."""
 
 
+_SHARD = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a merged bundle. `records` is the number of its lines in results.jsonl.
 
@@ -69,6 +73,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> tuple[Option, ...]:
         """On which software and device the provider ran. Results of two runs at one place belong together."""
         return tuple(self.selection.get(name) for name in PLACE)
+
+    @property
+    def shard(self) -> tuple[int, int] | None:
+        """The number of the shard that ran, and the number of all shards; None if the selection names no shard I/N."""
+        found = _SHARD.fullmatch(str(self.selection.get("shard")))
+        number, total = map(int, found.groups()) if found else (1, 0)
+        return (number, total) if number <= total else None
 
     @property
     def exit_code(self) -> int:
@@ -257,8 +268,8 @@ class AskedDocument(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One cause: the failures that have it.
 
-    `ids` are the cases of the run that fail so; `cases` counts them. `condition` is null if none is right for all
-    cases; then `closest` is one that is right for most, if it was sought. `stability` is null if the smallest case was
+    `ids` are the cases of the run that have this cause, and `cases` is their number. `condition` is null if no condition is
+    right for all cases; then `closest` is one that is right for most, if it was sought. `stability` is null if the smallest case was
     not run again; `stability_text` says it in words, and `after` names the case after which alone it fails. `side` is
     null if it was not asked. `again` is the command that runs a case of the group again.
     """

@@ -210,11 +210,10 @@ class Merging:
     def _missing(self) -> Iterator[str]:
         runs: dict[tuple[tuple[Option, ...], bytes], dict[int, set[int]]] = {}
         for source in self._sources:
-            number, _, total = str(source.part.selection.get("shard")).partition("/")
-            decimal = all(part.isdecimal() and len(part) < 10 for part in (number, total))
-            if decimal and 1 <= int(number) <= int(total):
+            if source.part.shard:
+                number, total = source.part.shard
                 shards = runs.setdefault((source.part.place, to_json(source.options)), {})
-                shards.setdefault(int(total), set()).add(int(number))
+                shards.setdefault(total, set()).add(number)
         several = len({source.part.place for source in self._sources}) > 1
         for (place, _), shards in runs.items():
             for parts, present in shards.items():

@@ -80,10 +80,10 @@ class WrittenBundle:
     def read_records(self) -> Iterator[tuple[int, Record]]:
         """Yields each record with the number of its part. The file is read anew each time; before the end of a run there may be none.
 
-        Raises InputError if the file cannot be read, has too many lines, or holds no record, or an output of a failed case that
-        is no tensor. Raises ContradictionError if a part has a case twice or a record from elsewhere, or if the records of a run
-        that has ended are others than run.json says: the records decide. So whoever reads them all reads no run as green that
-        lost a record.
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, or an output that is no tensor.
+        Raises ContradictionError if a part has a case twice or a record from elsewhere, if a record does not fit its verdict, or
+        if the records of a run that has ended are others than run.json says: the records decide. A caller that reads all
+        records never takes a run as green that has lost one.
         """
         path, run_file = self.folder / RECORDS, str(self.folder / RUN)
         lines, line = read_lines(path, Record), 0
@@ -116,7 +116,7 @@ class WrittenBundle:
 
 
 def _is_whole(path: Path) -> bool:
-    """Returns whether the last line of a file, if there is one, has its line break."""
+    """Returns whether a file ends with a line break. A missing or empty file is whole too."""
     if not os.path.lexists(path):
         return True
     with open(path, "rb") as file:
@@ -147,9 +147,6 @@ def _check_record(record: Record, part: Part, seen: Collection[str], path: Path,
         raise ContradictionError(f"must be {rule}", path=f"{line}: $.{key}", file=str(path))
 
 
-_SHARD = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
-
-
 def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str) -> None:
     """Raises ContradictionError if the records of a run that has ended add up to something else than run.json says."""
     red, may_be_red = (bool(part.problems) or sums.red(required=required) for required in (False, True))
@@ -161,8 +158,7 @@ def _check_totals(part: Part, totals: Totals, sums: Sums, file: str, place: str)
         message = f"must be the digest of {cut(of)}, got another one"
         raise ContradictionError(message, path=f"{place}.selection.ids", file=file)
     shard = part.selection.get("shard")
-    number = _SHARD.fullmatch(str(shard)) if shard is not None else None
-    if shard is not None and not (number and int(number[1]) <= int(number[2])):
+    if shard is not None and part.shard is None:
         raise ContradictionError(
             f"must be I/N with I from 1 to N, got {shown(shard)}", path=f"{place}.selection.shard", file=file
         )
@@ -186,13 +182,18 @@ def _check_same(wanted: Totals, got: Totals, file: str, place: str) -> None:
             raise ContradictionError(message, path=f"{place}.totals.{key}", file=file)
 
 
+def is_bundle(folder: str | os.PathLike[str]) -> bool:
+    """Returns whether a path is the folder of a results bundle."""
+    return Path(folder, RUN).is_file()
+
+
 def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> WrittenBundle:
     """Returns the bundle in a folder, without `causes` as if there was no diagnosis. Its records are read later.
 
     Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
     """
     path = Path(folder)
-    if not (path / RUN).is_file():
+    if not is_bundle(path):
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     names = [name for name in DOCUMENTS if os.path.lexists(path / name) and (causes or name != DIAGNOSIS)]

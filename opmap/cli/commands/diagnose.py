@@ -64,11 +64,11 @@ def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, 
     if as_json:
         write_json(document)
         return
-    out, provider = console(), session.provider
-    print_tested(out, provider)
+    out = console()
+    print_tested(out, session.provider)
     print_causes(out, diagnoses, session.again)
     if output is not None and document.groups:
         words = session.options.again("", output)
         told = f"the smallest case: {words}" if smallest else "the smallest case is too large for a DxDispatch file"
         print_notes(out, [told])
-    print_notes(out, [note for note in session.notes if provider is None or note != provider.note])
+    print_notes(out, session.own_notes)

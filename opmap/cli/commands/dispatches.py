@@ -38,7 +38,7 @@ def read_cases(target: str, *, name: str | None = None, feature_level: str | Non
             return _model_cases(target, name, level)
         if (os.path.exists(target) and not os.path.isdir(target)) or target.lower().endswith(".json"):
             return [_read_dispatch(target, name, level)]
-    if os.path.isfile(os.path.join(target, "run.json")):
+    if os.path.isdir(target) and _is_bundle(target):
         message = "must be a file or the id of a case, got the folder of a results bundle (--failed-of takes its failed cases)"
         raise InputError(message, file=target)
     case = find_case(target, wanted="a DxDispatch file, a model or the id of a case")
@@ -47,6 +47,12 @@ def read_cases(target: str, *, name: str | None = None, feature_level: str | Non
     with in_file(target):
         case.desc.validate(feature_level=level)
     return [case]
+
+
+def _is_bundle(folder: str) -> bool:
+    from ...reports.written_bundle import is_bundle  # slow to load, and only a folder needs it
+
+    return is_bundle(folder)
 
 
 def _model_cases(file: str, name: str | None, feature_level: str) -> list[Case]:

@@ -15,7 +15,6 @@ from ...judge.judge import Judge
 from ...judge.record import Record
 from ...reports.again import command_line
 from ...reports.cause_view import CauseView
-from ...reports.documents import RUN
 from ...reports.export import export_folder
 from ...reports.failure_folders import ISSUE, PROGRAM
 from ...reports.redaction import Redactor
@@ -23,6 +22,7 @@ from ...reports.reproducers.model_folders import write_files
 from ...reports.results_folder import check_folder
 from ...reports.tables import line
 from ...reports.terminal import console, print_error, print_line, progress
+from ...reports.written_bundle import is_bundle
 from ...session import ValidationRun
 from ...session.options import OPTIONS, SessionOptions, of_command
 from .dispatches import read_case
@@ -39,7 +39,7 @@ def run(options: Namespace) -> int:
     """
     _check(options)
     redactor = Redactor() if options.redact else None
-    code = (_export_bundle if _is_bundle(options.target) else _export_case)(options, redactor)
+    code = (_export_bundle if is_bundle(options.target) else _export_case)(options, redactor)
     for kind, texts in (redactor.removed if redactor else {}).items():
         print_line(f"  taken out    {kind}: {', '.join(texts)}")
     return code
@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
 
 def _check(options: Namespace) -> None:
     """Raises InputError for options that do not go together, and for a folder that is not empty."""
-    if _is_bundle(options.target):
+    if is_bundle(options.target):
         if not options.redact:
             raise InputError("--redact must be given with the folder of a results bundle", file=options.target)
         if options.provider is not None or options.after or options.node:
@@ -56,11 +56,6 @@ def _check(options: Namespace) -> None:
         if name not in _WITHOUT_RUN and getattr(options, name) not in (row.default, []) and options.provider is None:
             raise InputError(f"--{name.replace('_', '-')} must be given with --provider")
     check_folder(options.output, option="")
-
-
-def _is_bundle(target: str) -> bool:
-    """Returns whether the target is the folder of a results bundle."""
-    return os.path.isfile(os.path.join(target, RUN))
 
 
 def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:

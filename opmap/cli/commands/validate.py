@@ -118,9 +118,8 @@ def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, 
     if as_json:
         write_json(encode(records))
         return
-    out, provider, notes = console(), session.provider, session.notes
-    print_tested(out, provider)
-    notes = [line for line in notes if provider is None or line != provider.note]
+    out, notes = console(), session.own_notes
+    print_tested(out, session.provider)
     print_tables(out, records, verbose=verbose)
     if diagnoses:
         from ...reports.cause_view import print_causes
