@@ -28,6 +28,7 @@ from ..pseudocode import (
     expanded,
     run,
     trace,
+    with_computed,
 )
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, from_bits, is_exact, is_fraction, plain, same_number, sums
@@ -470,7 +471,7 @@ class OperatorDesc:
         each tensor begin after the last address of the tensor before it in `access.sources`. A value that is computed comes from
         the first of its elements.
         """
-        elements, start = self.pseudocode_tensors(tensors), 0
+        elements, start = dict(with_computed(self.access, self.pseudocode_tensors(tensors))), 0
         for name in self.access.sources:
             count = prod(self.access.sizes[name])
             elements[name] = range(start, start + count)

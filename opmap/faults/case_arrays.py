@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,24 @@ import numpy.typing as npt
 
 from ..cases.case import Case
 from ..descriptors import TensorDesc
-from ..errors import PseudocodeError
 from ..mapping.memory import to_memory
-from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
-from ..pseudocode.arithmetic import COMPARISONS
-from ..pseudocode.computed import values_of
+from ..pseudocode import (
+    ZERO,
+    AccessMap,
+    Address,
+    Computed,
+    Copy,
+    Expression,
+    IndexRead,
+    LoopPosition,
+    Move,
+    Reduced,
+    Term,
+    strides_of,
+    with_computed,
+)
+from ..pseudocode.arithmetic import function_of
+from ..pseudocode.computed import Values
 from ..tensors import DataType, Tensor
 
 Numbers = npt.NDArray[np.int64]
@@ -30,6 +44,9 @@ Numbers = npt.NDArray[np.int64]
 # Any: the width follows from a data type that is known only at run time.
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 """Bit patterns: unsigned integers of the data type's width."""
+
+ChangeOperator = Callable[[Computed | Reduced], Expression]
+"""From an operator of a value, with its operands, to what stands in its place."""
 
 Resolve = Callable[[Numbers, int], Numbers]
 """From indices and the size n of their dimension to positions."""
@@ -61,6 +78,13 @@ class CaseArrays:
     """
 
     case: Case
+    operand: Callable[[Bits, DataType], Bits] | None = None
+    """What becomes of each element that a value is computed from."""
+
+    @cached_property
+    def access(self) -> AccessMap:
+        """The access map of the case."""
+        return self.case.desc.access
 
     @cached_property
     def outputs(self) -> list[CaseArrays]:
@@ -91,7 +115,7 @@ class CaseArrays:
 
         It reads an input with strides of its own with these.
         """
-        access = self.case.desc.access
+        access = self.access
         statement = access.statements[-1]
         if isinstance(statement, Move):
             tensor = self._desc(statement.source.tensor)
@@ -112,12 +136,12 @@ class CaseArrays:
     @cached_property
     def writes_in_order(self) -> bool:
         """Whether `move` writes every output element once, in row-major order."""
-        return self.move.in_order and not self.case.desc.access.ignores_outside
+        return self.move.in_order and not self.access.ignores_outside
 
     @cached_property
     def indices(self) -> dict[str, Indices]:
         """The index tensors by name, also those that are computed with."""
-        access = self.case.desc.access
+        access = self.access
         lengths = {name: len(sizes) for name, sizes in access.index_bounds.items()}
         lengths |= dict.fromkeys(access.value_reads, 1)
         tensors = {name: (self._tensor(name), length) for name, length in lengths.items()}
@@ -138,13 +162,29 @@ class CaseArrays:
 
     @cached_property
     def computed_with(self) -> dict[str, Numbers]:
-        """The tensors that guards and expressions compute with, by name. A number beyond 2^62 counts as 2^62."""
-        return {name: np.minimum(self.indices[name].rows[:, 0], 2**62) for name in self.case.desc.access.value_reads}
+        """The tensors that guards and expressions compute with, by name. A number beyond 2^62 counts as 2^62.
+
+        A number that no page documents is 0.
+        """
+        access = self.access
+        numbers = {name: np.minimum(self.indices[name].rows[:, 0], 2**62) for name in access.value_reads}
+        if access.computed:
+            known = with_computed(access, self.case.desc.pseudocode_tensors(self.case.tensors))
+            numbers |= {name: np.array([n or 0 for n in known[name]], np.int64) for name in access.computed}
+        return numbers
 
     def with_indices(self, indices: Mapping[str, Indices]) -> CaseArrays:
         """Returns the same case with other indices."""
         changed = CaseArrays(self.case)
         changed.indices = dict(indices)
+        return changed
+
+    def with_values(
+        self, expression: ChangeOperator | None, operand: Callable[[Bits, DataType], Bits] | None
+    ) -> CaseArrays:
+        """Returns the same case with other operators in the values that are computed, or other elements that they are computed from."""
+        changed = CaseArrays(self.case, operand)
+        changed.access = self.access.with_values(expression) if expression else self.access
         return changed
 
     def with_data(self, data: Bits) -> CaseArrays:
@@ -156,7 +196,7 @@ class CaseArrays:
     @property
     def before(self) -> Bits:
         """A new array: the output before `move` runs. Elements that no earlier statement writes are zero."""
-        statements = self.case.desc.access.statements[:-1]
+        statements = self.access.statements[:-1]
         return self.after([(s, s.source if isinstance(s, Copy) else s.source.tensor) for s in statements])
 
     def after(self, statements: Iterable[tuple[Copy | Move, str]]) -> Bits:
@@ -174,7 +214,7 @@ class CaseArrays:
     def _put(self, output: Bits, addresses: Numbers, moved: Bits, move: Move) -> None:
         """Writes elements where the guard of their move holds. A write that the page ignores is left out."""
         kept = np.ones(len(addresses), np.bool_)
-        if self.case.desc.access.ignores_outside:
+        if self.access.ignores_outside:
             kept &= addresses >= 0
         if move.guard is not None:
             kept &= np.broadcast_to(self.computed(move.guard, move.target), move.target.loops).reshape(-1) != 0
@@ -218,7 +258,7 @@ class CaseArrays:
                 position = self.computed(term.computed, address) if term.computed else next(given)
                 total = total + position * term.stride
                 outside = outside | (position < 0) | (position >= term.size)
-        if self.case.desc.access.ignores_outside and outside.any():
+        if self.access.ignores_outside and outside.any():
             total = np.where(outside, -(2**62), total)
         return (total if total.shape == address.loops else np.broadcast_to(total, address.loops)).reshape(-1)
 
@@ -226,8 +266,8 @@ class CaseArrays:
         """Returns the values of an expression, in a shape that can be broadcast to the loops of an address."""
         match node:
             case Computed(operator, operands):
-                values: Numbers = _OPERATORS[operator](*(self.computed(operand, address) for operand in operands))
-                return values
+                function = np.frompyfunc(function_of(operator), len(operands), 1)
+                return np.asarray(function(*(self.computed(operand, address) for operand in operands))).astype(np.int64)
             case LoopPosition(loop):
                 return _count(address, loop)
             case IndexRead(tensor):
@@ -260,10 +300,14 @@ class CaseArrays:
         if move.value is None:
             return elements
         others = (self._bits(a.tensor).take(self.element_addresses(a), mode="clip") for a in move.others)
-        columns = [column.tolist() for column in (elements, *others)]
-        types = self.case.desc.access.types
-        values = values_of(move.value, columns, [types[a.tensor] for a in move.sources], self.data_type)
-        return np.array([value or 0 for value in values], f"<u{self.data_type.size}")
+        types = [self.access.types.get(a.tensor) for a in move.sources]
+        columns = [
+            (self.operand(column, own) if self.operand and own else column).tolist()
+            for column, own in zip((elements, *others), types, strict=True)
+        ]
+        values = Values([partial(iter, column) for column in columns], types, move.target.loops)
+        bits = values.bits(move.value, self.data_type)(prod(move.target.loops))
+        return np.array([value or 0 for value in bits], f"<u{self.data_type.size}")
 
     def _bits(self, name: str) -> Bits:
         if name == ZERO:
@@ -278,35 +322,6 @@ class CaseArrays:
 
     def _tensor(self, name: str) -> Tensor:
         return self.case.desc.named_tensors(self.case.tensors)[name]
-
-
-def _quotient(a: Numbers, b: Numbers) -> Numbers:
-    """Returns a / b as C divides. Raises PseudocodeError if a divisor is 0, as the interpreter does."""
-    if not np.all(b):
-        raise PseudocodeError("a number is divided by 0")
-    quotient: Numbers = np.sign(a) * np.sign(b) * (abs(a) // abs(b))
-    return quotient
-
-
-_OPERATORS: Mapping[str, Callable[..., Any]] = {
-    **COMPARISONS,
-    "+": np.add,
-    "-": lambda a, b=None: -a if b is None else a - b,
-    "*": np.multiply,
-    "/": _quotient,
-    "%": lambda a, b: a - b * _quotient(a, b),
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "abs": abs,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-    "not": np.logical_not,
-}
-"""Operator of an expression -> its function of arrays."""
 
 
 def index_positions(address: Address, values: Sequence[Numbers], position: Resolve = resolve) -> list[Numbers]:

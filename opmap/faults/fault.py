@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from ..cases.case import Case
 from ..engines.arrays import dtype_of
+from ..operators import OPERATORS
 from ..pseudocode import Address
 from ..tensors import DataType
 from ..vocabulary import Tier
-from .case_arrays import Bits, CaseArrays, Indices, Numbers, Resolve, index_positions, resolve
+from .case_arrays import Bits, CaseArrays, ChangeOperator, Indices, Numbers, Resolve, index_positions, resolve
 
 # Any: the elements have the data type of the case.
 Array = npt.NDArray[Any]
@@ -30,6 +31,8 @@ class Fault:
     - `position(index, n)`: the positions that indices mean in a dimension of size n.
     - `addresses(addresses, arrays)`: the element addresses, one per loop position.
     - `value(bits, data type)`: the bit patterns that are moved.
+    - `expression(operator)`: an operator in the values that are computed, with its operands.
+    - `operand(bits, data type)`: the bit patterns of the elements that values are computed from.
     - `output(bits, arrays)`: the output's bit patterns, flat and row-major; the function may change `bits` in place.
     - `session()`: the whole computation. It returns a function from arrays to output that remembers earlier runs.
     - `result(output)`: the list of arrays that the provider returns in place of the first output.
@@ -47,6 +50,8 @@ class Fault:
     position: Resolve = resolve
     addresses: Callable[[Numbers, CaseArrays], Numbers] | None = None
     value: Callable[[Bits, DataType], Bits] | None = None
+    expression: ChangeOperator | None = None
+    operand: Callable[[Bits, DataType], Bits] | None = None
     output: Callable[[Bits, CaseArrays], Bits] | None = None
     session: Callable[[], Callable[[CaseArrays], Bits]] | None = None
     result: Callable[[Array], list[Array]] | None = None
@@ -57,10 +62,16 @@ class Fault:
 
     @property
     def tier(self) -> Tier | None:
-        """The smallest tier that must catch the fault; None if no tier can."""
-        if self.equivalent:
+        """The smallest tier that must catch the fault; None if no tier can, as without an operator that computes values."""
+        computing = any(own.descriptor.spec().computes_values for own in OPERATORS.values())
+        if self.equivalent or (self.changes_values and not computing):
             return None
         return "full" if self.huge else "standard" if self.needs else "smoke"
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether the fault changes how values are computed."""
+        return bool(self.expression or self.operand)
 
     @property
     def moves(self) -> bool:
@@ -71,6 +82,8 @@ class Fault:
         """Returns the output's bit patterns, for a fault without `session`. The caller must not change them."""
         if self.concerns and not self.concerns(arrays):
             return arrays.right
+        if self.changes_values and arrays.access.computes_values:
+            arrays = arrays.with_values(self.expression, self.operand)
         bits = self._moved(arrays) if self.moves else arrays.right
         if self.value:
             bits = self.value(bits, arrays.data_type)

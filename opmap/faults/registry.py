@@ -6,6 +6,7 @@ from .addresses import ADDRESS_FAULTS
 from .arrays import ARRAY_FAULTS
 from .conditions import CONDITION_FAULTS
 from .conversions import CONVERSION_FAULTS
+from .expressions import EXPRESSION_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
 from .outputs import OUTPUT_FAULTS
@@ -22,6 +23,7 @@ FAULTS: dict[str, Fault] = {
     **INDEX_FAULTS,
     **ADDRESS_FAULTS,
     **VALUE_FAULTS,
+    **EXPRESSION_FAULTS,
     **OUTPUT_FAULTS,
     **SESSION_FAULTS,
     **CONVERSION_FAULTS,

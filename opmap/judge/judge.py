@@ -26,7 +26,7 @@ from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS, not_expressible
-from ..tensors import DataType
+from ..tensors import DataType, settled
 from ..vocabulary import Verdict
 from .decide import decide, no_judge
 from .graph import described
@@ -251,7 +251,8 @@ def _checked(inputs: Inputs, result: Result) -> Iterator[Check]:
         return
     for (field, output), array in zip(outputs.items(), result.outputs.values(), strict=True):
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
-        actual, own = None if problem else from_array(array), inputs.of(field)
+        own = inputs.of(field)
+        actual = None if problem else settled(own.expected, from_array(array))
         yield Check(field if len(outputs) > 1 else "", own, field, own.expected, actual, problem)
 
 

@@ -1,19 +1,11 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled addresses; a naive evaluator beside it."""
 
-from .access import (
-    AccessMap,
-    Address,
-    Move,
-    Term,
-    access_map,
-    is_unsaid,
-    strides_of,
-)
+from .access import AccessMap, Address, Move, Term, access_map, is_unsaid, strides_of
 from .arithmetic import elementwise
-from .computed import Computed, Expression, IndexRead, LoopPosition
+from .computed import Computed, Expression, IndexRead, LoopPosition, Reduced
 from .expansion import COORDINATES, Expansion, canonical, expand, expanded, full_rank
 from .formulas import Broken, align, array_of, assigned, check, evaluate, field_values, right_align, statements_of
-from .interpreter import equals_documented, run
+from .interpreter import equals_documented, run, with_computed
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
 from .tree import (
@@ -25,9 +17,9 @@ from .tree import (
     Node,
     Reference,
     Statement,
+    index_reads_in,
     lines_in,
     show,
-    value_reads_in,
 )
 
 __all__ = [
@@ -48,6 +40,7 @@ __all__ = [
     "Move",
     "Node",
     "Origin",
+    "Reduced",
     "Reference",
     "Statement",
     "Term",
@@ -64,6 +57,7 @@ __all__ = [
     "expanded",
     "field_values",
     "full_rank",
+    "index_reads_in",
     "is_unsaid",
     "lines_in",
     "parse_example",
@@ -75,5 +69,5 @@ __all__ = [
     "statements_of",
     "strides_of",
     "trace",
-    "value_reads_in",
+    "with_computed",
 ]

@@ -12,19 +12,51 @@ expression. A guard is an expression too: the line does nothing where it is 0.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import chain
 from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from ..tensors import DataType
-from .arithmetic import BIT_OPERATORS
+from .arithmetic import ARITHMETIC
 from .compiling import Pieces, compile_elements
-from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Sizes, is_inside, linear, reads_in
+from .computed import (
+    Computed,
+    Expression,
+    IndexRead,
+    LoopPosition,
+    Operand,
+    Reduced,
+    Sizes,
+    gives_bits,
+    interval,
+    is_inside,
+    linear,
+    reads_in,
+)
 from .expansion import whole
-from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
+from .tree import (
+    ZERO,
+    Constant,
+    Coordinate,
+    Copy,
+    Line,
+    Operation,
+    Reduction,
+    Reference,
+    Rest,
+    Statement,
+    Subscript,
+    index_reads_in,
+    show,
+    walk,
+)
+
+LONGEST_REDUCTION = 1 << 20
+"""The most positions that a reduction may go over. No page comes near it; a hostile one could take forever."""
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -183,7 +215,8 @@ class Move:
     """A statement that moves one element for each position of its loops, from `source` to `target`.
 
     If there is a guard, elements are moved only where it is not 0. If there is a `value`, it is written in place of the element:
-    it is computed from the elements of `source` and `others`.
+    it is computed from the elements of `source` and `others`. An element within a reduction has the reduction's loop behind
+    those of the move.
     """
 
     target: Address
@@ -242,7 +275,8 @@ class AccessMap:
 
     A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write. If
     `ignores_outside`, a write with an index out of range does nothing; else it leaves no element with a documented value.
-    `types` are the tensors' data types, for moves that compute values.
+    `types` are the tensors' data types, for moves that compute values. `computed` are the numbers that guards and expressions
+    need and that are computed from elements: by name, as moves of numbers to a tensor with the sizes of the loops.
     """
 
     output: str
@@ -250,6 +284,7 @@ class AccessMap:
     statements: tuple[Copy | Move, ...]
     ignores_outside: bool = False
     types: Mapping[str, DataType] = field(default_factory=dict)
+    computed: Mapping[str, Move] = field(default_factory=dict)
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -263,12 +298,36 @@ class AccessMap:
         return tuple(dict.fromkeys(chain.from_iterable(names)))
 
     @property
+    def computes_values(self) -> bool:
+        """Whether a value is computed: of the output, or a number that a guard or a coordinate needs."""
+        return bool(self.computed) or any(move.value is not None for move in self.moves)
+
+    def with_values(self, change: Callable[[Computed | Reduced], Expression]) -> AccessMap:
+        """Returns the same access map with each operator of a value changed, the inner ones first."""
+
+        def node(value: Expression) -> Expression:
+            return change(value) if isinstance(value, (Computed, Reduced)) else value
+
+        def move(own: Move) -> Move:
+            value = own.value.change(node) if isinstance(own.value, (Computed, Reduced)) else own.value
+            return dataclasses.replace(own, value=value)
+
+        statements = tuple(move(s) if isinstance(s, Move) else s for s in self.statements)
+        return dataclasses.replace(self, statements=statements, computed={n: move(m) for n, m in self.computed.items()})
+
+    @cached_property
+    def computes_floats(self) -> bool:
+        """Whether an element of the output may be a number of a float type that is computed."""
+        values = [move.value for move in self.moves if move.value is not None and not gives_bits(move.value)]
+        return bool(values) and self.types[self.output].kind == "float"
+
+    @property
     def of_first_sources(self) -> AccessMap:
         """The same access map without values: where a value is computed, the element of the first source is moved."""
         statements = (
             s if isinstance(s, Copy) else dataclasses.replace(s, others=(), value=None) for s in self.statements
         )
-        return dataclasses.replace(self, statements=tuple(statements))
+        return dataclasses.replace(self, statements=tuple(statements), computed={})
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -286,10 +345,18 @@ class AccessMap:
 
     @cached_property
     def value_reads(self) -> tuple[str, ...]:
-        """The tensors whose elements are used as numbers in guards and expressions, in the order of their first use."""
+        """The tensors whose elements are used as numbers in guards and expressions, in the order of their first use.
+
+        Those in `computed` are left out.
+        """
         terms = (term for move in self.moves for side in (move.target, *move.sources) for term in side.terms)
         expressions = (*(term.computed for term in terms), *(move.guard for move in self.moves))
-        return tuple(dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e)))
+        reads = dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e))
+        return tuple(name for name in reads if name not in self.computed)
+
+    def element_type(self, tensor: str) -> DataType | None:
+        """Returns the data type of a tensor whose elements are bit patterns; None if they are numbers: those of an index tensor."""
+        return None if tensor in self.index_bounds or tensor in self.value_reads else self.types.get(tensor)
 
 
 def is_unsaid(index: int, size: int) -> bool:
@@ -316,17 +383,19 @@ def access_map(
         raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
     sizes = {**sizes, ZERO: ()}
     types = types or {}
-    parts = (
-        _copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes, types).move() for s in statements
-    )
-    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside, types)
+    indices, computed = index_reads_in(statements), dict[str, Move]()
+    parts = [
+        _copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes, types, indices, computed).move()
+        for s in statements
+    ]
+    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside, types, computed)
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
     target, source = _of(statement.target, statement, sizes), _of(statement.source, statement, sizes)
     if not source:  # a tensor without dimensions fills the output
         line = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
-        return _Loops(whole(line, sizes), sizes, {}).move()
+        return _Loops(whole(line, sizes), sizes, {}, set(), {}).move()
     if target != source:
         raise PseudocodeError(f"{statement}: the sizes {show(target)} and {show(source)} differ")
     return statement
@@ -335,11 +404,20 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
 class _Loops:
     """The loops of one line: the coordinates of its counted side.
 
-    Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
+    `indices` are the tensors whose elements are integers that expressions use. A number that an expression needs of another
+    tensor is added to `computed`. Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
     """
 
-    def __init__(self, line: Line, sizes: Mapping[str, Sizes], types: Mapping[str, DataType]):
+    def __init__(
+        self,
+        line: Line,
+        sizes: Mapping[str, Sizes],
+        types: Mapping[str, DataType],
+        indices: Collection[str],
+        computed: dict[str, Move],
+    ):
         self.line, self._sizes, self._types, counted = line, sizes, types, line.counted
+        self._indices, self._computed = indices, computed
         lengths = list(_of(counted.tensor, line, sizes))
         self.numbers: dict[str, int] = {}
         for loop, coordinate in self._coordinates(counted):
@@ -355,40 +433,88 @@ class _Loops:
         """Returns the line as numbers. Raises PseudocodeError if it does not fit the sizes of its tensors."""
         line = self.line
         guard = None if line.guard is None else Computed("and", (1, self._expression(line.guard)))
-        if not line.sources:
-            raise PseudocodeError(f"{line}: the value is computed from no element")
-        source, *others = map(self._address, line.sources)
-        value = None if isinstance(line.source, Reference) else self._value(line.source)
-        return Move(self._address(line.target), source, guard, tuple(others), value)
+        target = self._address(line.target)
+        if isinstance(line.source, Reference):
+            return Move(target, self._address(line.source), guard)
+        return dataclasses.replace(self._values(line.source, target), guard=guard)
 
-    def _value(self, node: Subscript) -> Expression:
-        """Returns the expression that computes a value from the elements that the line reads, and from numbers."""
+    def _values(self, node: Subscript, target: Address) -> Move:
+        """Returns the move that writes the values of an expression."""
+        sources: list[Address] = []
+        value = self._value(node, sources)
+        if not sources and not any(isinstance(part, (Coordinate, Reduction)) for part in walk(node)):
+            raise PseudocodeError(f"{self.line}: the value is computed from no element")
+        source, *others = sources or [Address(ZERO, self.sizes, ())]
+        return Move(target, source, None, tuple(others), value)
+
+    def _value(self, node: Subscript, sources: list[Address]) -> Expression:
+        """Returns the expression that computes a value from elements, loops and numbers. The elements are added to `sources`."""
         match node:
             case Reference():
-                return Operand(self.line.sources.index(node))
+                address = self._address(node)
+                if address not in sources:
+                    sources.append(address)
+                return Operand(sources.index(address))
+            case Coordinate(name) if name in self.numbers:
+                return LoopPosition(self.numbers[name])
             case Constant(int(value)):
                 return value
             case Operation(operator, operands):
-                computed = Computed(operator, tuple(self._value(cast(Subscript, o)) for o in operands))
-                self._check(computed)
+                computed = Computed(operator, tuple(self._value(cast(Subscript, o), sources) for o in operands))
+                self._check_bits(computed, sources)
                 return computed
+            case Reduction():
+                return self._reduced(node, sources)
         raise PseudocodeError(f"{self.line}: {node} has no value")
 
-    def _check(self, node: Computed) -> None:
-        """Raises PseudocodeError for a value that is computed of numbers alone; and for a number beside a bit operator that is no
-        bit pattern of the elements' data type.
+    def _reduced(self, node: Reduction, sources: list[Address]) -> Expression:
+        """Returns a reduction: its own loop goes through all positions from 0 on that its bounds may hold."""
+        start, stop = (self._value(bound, read := list[Address]()) for bound in (node.start, node.stop))
+        bounds = interval(stop, self.sizes)
+        first = interval(start, self.sizes)
+        if read or bounds is None or first is None or first[0] < 0:
+            raise PseudocodeError(f"{self.line}: {node} must go from numbers and coordinates that are at least 0")
+        length = max(bounds[1] + node.closed, 0)
+        if length > LONGEST_REDUCTION:
+            raise PseudocodeError(f"{self.line}: {node} goes over more than {LONGEST_REDUCTION} positions")
+        inside = copy(self)
+        inside.numbers = {**self.numbers, str(node.variable): len(self.sizes)}
+        inside.sizes = (*self.sizes, length)
+        conditions = [] if node.condition is None else [inside._value(node.condition, sources)]
+        if start != 0:
+            conditions.append(Computed(">=", (LoopPosition(len(self.sizes)), start)))
+        if bounds[0] < bounds[1]:
+            conditions.append(Computed("<=" if node.closed else "<", (LoopPosition(len(self.sizes)), stop)))
+        condition = reduce(lambda a, b: Computed("and", (a, b)), conditions, cast("Expression", 1))
+        return Reduced(node.operator, len(self.sizes), length, (inside._value(node.value, sources), condition))
+
+    def _check_bits(self, node: Computed, sources: Sequence[Address]) -> None:
+        """Raises PseudocodeError for a bit operator of numbers alone; and for a number beside it that is no bit pattern of the
+        elements' data type.
         """
-        used = [self.line.sources[leaf.number].tensor for leaf in node.leaves if isinstance(leaf, Operand)]
+        if ARITHMETIC[node.operator].takes != "bits":
+            return
+        used = [sources[leaf.number].tensor for leaf in node.leaves if isinstance(leaf, Operand)]
         if not used:
             raise PseudocodeError(f"{self.line}: a part of the value is computed from no element")
         data_type = self._types.get(used[0])
-        if node.operator in BIT_OPERATORS and data_type:
-            for number in node.operands:
-                if isinstance(number, int) and number >> 8 * data_type.size:
-                    raise PseudocodeError(f"{self.line}: {number} is no bit pattern of {data_type.name}")
+        for number in node.operands:
+            if data_type and isinstance(number, int) and number >> 8 * data_type.size:
+                raise PseudocodeError(f"{self.line}: {number} is no bit pattern of {data_type.name}")
 
     def _expression(self, node: Subscript) -> Expression:
-        """Returns an expression as numbers, loops and reads."""
+        """Returns an expression as numbers, loops and reads.
+
+        What is computed from elements of a tensor that holds no indices is a tensor of its own, with one number for each position
+        of the loops.
+        """
+        if any(isinstance(n, Reduction) or (isinstance(n, Reference) and self._is_data(n)) for n in walk(node)):
+            loops = [Coordinate(name) for name in self.numbers]
+            steps = tuple(enumerate(strides_of(self.sizes)))
+            terms = (Term(size, stride, i) for (i, stride), size in zip(steps, self.sizes, strict=True))
+            name = f"{node} for each of {', '.join(map(str, loops))} of sizes {show(self.sizes)}"
+            self._computed[name] = self._values(node, Address(name, self.sizes, tuple(terms)))
+            return IndexRead(name, self.sizes, steps)
         match node:
             case Constant(int(value)):
                 return value
@@ -400,14 +526,19 @@ class _Loops:
                 return Computed(operator, tuple(self._expression(cast(Subscript, o)) for o in operands))
         raise PseudocodeError(f"{self.line}: {node} has no value")
 
+    def _is_data(self, reference: Reference) -> bool:
+        return reference.tensor in self._types and reference.tensor not in self._indices
+
     def _address(self, reference: Reference) -> Address:
         """Returns one side of the line. A leading dimension without a coordinate has size 1; it may be a loop."""
         sizes, places = _of(reference.tensor, self.line, self._sizes), dict(self._coordinates(reference))
         terms = []
         for dimension, (size, stride) in enumerate(zip(sizes, strides_of(sizes), strict=True)):
             match places.get(dimension, Constant(0)):
-                case Operation() as expression:
-                    terms.append(Term(size, stride, computed=cast(Computed, self._expression(expression))))
+                case Operation() | Reduction() as expression:
+                    value = self._expression(expression)
+                    computed = value if isinstance(value, Computed) else Computed("+", (0, value))
+                    terms.append(Term(size, stride, computed=computed))
                 case Reference() as index:
                     terms.append(Term(size, stride, read=self._read(index)))
                 case Coordinate() as coordinate:

@@ -1,72 +1,132 @@
-"""The operators of formulas and lines: numbers as C computes them, and lists element by element."""
+"""The operators of formulas and lines, in one table: what each of them takes and gives, and where it has no result.
+
+Numbers are exact: integers without limits, fractions for the numbers of floats. `computed.py` says what a data type holds.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import PseudocodeError
 
 T = TypeVar("T")
 
 
-def quotient(a: int, b: int) -> int:
+def quotient(a: Any, b: Any) -> Any:
     """Returns a / b without its fraction, as C divides. Raises PseudocodeError if b is 0."""
     if b == 0:
         raise PseudocodeError(f"{a} is divided by 0")
     return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
-def remainder(a: int, b: int) -> int:
+def remainder(a: Any, b: Any) -> Any:
     """Returns what a / b leaves; it has the sign of a. Raises PseudocodeError if b is 0."""
     return a - b * quotient(a, b)
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
+def _divided(a: Any, b: Any) -> Any:
+    return a / b if b else None
+
+
+def _minus(a: Any, b: Any = None) -> Any:
+    return -a if b is None else a - b
+
+
+def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of floats that rounds nothing: the result of finite numbers is a fraction."""
+
+    def exact(*numbers: Any) -> Any:
+        return function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else function(*map(float, numbers))
+
+    return exact
+
+
+def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of floats that rounds nothing, without a result for a NaN or an infinity."""
+    return lambda *numbers: function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else None
+
+
+def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of floats without a result for a NaN: no page says where a NaN stands among numbers."""
+    return lambda *numbers: None if any(n != n for n in numbers) else function(*numbers)
+
+
+class Arithmetic(NamedTuple):
+    """One operator.
+
+    - `function`: from numbers, or conditions (1 if it holds, else 0), to its result; None has no documented value. An operator of
+      bit patterns has a function from the number of bits of an element to that.
+    - `takes`, `gives`: bit patterns, numbers or conditions.
+    - `of_floats`: its function for numbers of floats, if that is another one. It rounds nothing.
+    - `level`: how strongly it binds between operands, as in Python; 0 if it is called, `min(a, b)`.
+    - `operands`: the numbers of operands that it can have.
+    """
+
+    function: Callable[..., Any]
+    takes: Literal["bits", "number", "condition"] = "number"
+    gives: Literal["bits", "number", "condition"] = "number"
+    of_floats: Callable[..., Any] | None = None
+    level: int = 0
+    operands: tuple[int, ...] = (2,)
+
+
+def _bits(function: Callable[..., Any], level: int, operands: int = 2) -> Arithmetic:
+    return Arithmetic(lambda width: function, "bits", "bits", level=level, operands=(operands,))
+
+
+ARITHMETIC: dict[str, Arithmetic] = {
+    "or": Arithmetic(lambda a, b: bool(a or b), "condition", "condition", level=1),
+    "xor": Arithmetic(lambda a, b: bool(a) != bool(b), "condition", "condition", level=1),
+    "and": Arithmetic(lambda a, b: bool(a and b), "condition", "condition", level=2),
+    "not": Arithmetic(operator.not_, "condition", "condition", level=3, operands=(1,)),
+    "==": Arithmetic(operator.eq, gives="condition", level=3),
+    "!=": Arithmetic(operator.ne, gives="condition", level=3),
+    "<=": Arithmetic(operator.le, gives="condition", level=3),
+    ">=": Arithmetic(operator.ge, gives="condition", level=3),
+    "<": Arithmetic(operator.lt, gives="condition", level=3),
+    ">": Arithmetic(operator.gt, gives="condition", level=3),
+    "|": _bits(operator.or_, 4),
+    "^": _bits(operator.xor, 5),
+    "&": _bits(operator.and_, 6),
+    "<<": Arithmetic(
+        lambda width: lambda a, by: (a << by) & (1 << width) - 1 if by < width else None, "bits", "bits", level=7
+    ),
+    ">>": Arithmetic(lambda width: lambda a, by: a >> by if by < width else None, "bits", "bits", level=7),
+    "+": Arithmetic(operator.add, level=8, of_floats=_exact(operator.add)),
+    "-": Arithmetic(_minus, level=8, of_floats=_exact(_minus), operands=(1, 2)),
+    "*": Arithmetic(operator.mul, level=9, of_floats=_exact(operator.mul)),
+    "/": Arithmetic(quotient, level=9, of_floats=_exact(_divided)),
+    "%": Arithmetic(remainder, level=9, of_floats=_finite(remainder)),
+    "~": Arithmetic(lambda width: lambda a: a ^ (1 << width) - 1, "bits", "bits", level=10, operands=(1,)),
+    "abs": Arithmetic(abs, operands=(1,)),
+    "min": Arithmetic(min, of_floats=_ordered(min)),
+    "max": Arithmetic(max, of_floats=_ordered(max)),
+    "bit_count": Arithmetic(lambda width: int.bit_count, "bits", operands=(1,)),
 }
+"""Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result."""
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    **COMPARISONS,
-    "+": operator.add,
-    "-": lambda a, b=None: -a if b is None else a - b,
-    "*": operator.mul,
-    "/": quotient,
-    "%": remainder,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: bool(a and b),
-    "or": lambda a, b: bool(a or b),
-    "xor": lambda a, b: bool(a) != bool(b),
-    "not": operator.not_,
+REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "sum": sum,
+    "count": sum,
+    "min": lambda numbers: _least(min, numbers),
+    "max": lambda numbers: _least(max, numbers),
 }
-"""Operator -> its function of numbers."""
+"""Operator over several positions, `sum(a[i, j] for j in [0, n))` -> its function of numbers. `count` counts conditions that hold."""
 
-BIT_OPERATORS: dict[str, Callable[[int], Callable[..., int | None]]] = {
-    "&": lambda width: operator.and_,
-    "|": lambda width: operator.or_,
-    "^": lambda width: operator.xor,
-    "~": lambda width: lambda a: a ^ (1 << width) - 1,
-    "<<": lambda width: lambda a, by: (a << by) & (1 << width) - 1 if by < width else None,
-    ">>": lambda width: lambda a, by: a >> by if by < width else None,
-    "count": lambda width: int.bit_count,
+
+def _least(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> Any:
+    return function(numbers) if numbers and not any(n != n for n in numbers) else None
+
+
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    sign: own.function for sign, own in ARITHMETIC.items() if own.takes == "number" and own.gives == "condition"
 }
-"""Operator -> from the number of bits of an element to its function of bit patterns; None has no documented value."""
-
-GIVE_BITS = BIT_OPERATORS.keys() - {"count"}
-"""The operators whose result is a bit pattern. The result of all others is a number."""
-
+"""Comparison -> its function of numbers."""
 
 LARGEST = 1 << 128
 """The largest number that a formula or a definition may compute. Without it, repeated squares would fill the memory."""
@@ -78,7 +138,7 @@ def check_kinds(sign: str, operands: Sequence[Any]) -> None:
     An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known yet.
     Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.
     """
-    if sign not in OPERATORS and sign not in BIT_OPERATORS:
+    if sign not in ARITHMETIC:
         raise PseudocodeError(f"{sign} has no value here: it adds what each tensor of an array has")
     words = [operand for operand in operands if isinstance(operand, str)]
     if words and (sign not in ("==", "!=") or len(words) < len(operands)):
@@ -91,12 +151,26 @@ def compute(sign: str, numbers: Sequence[Any]) -> int:
     Raises PseudocodeError if it is larger than LARGEST, or if the operands are of another kind.
     """
     check_kinds(sign, numbers)
-    if sign not in OPERATORS:
+    own = ARITHMETIC[sign]
+    if own.takes == "bits" and sign not in _OF_NUMBERS:
         raise PseudocodeError(f"{sign} takes an element of a tensor: a number alone has no number of bits")
-    result = int(OPERATORS[sign](*numbers))
+    result = int(function_of(sign)(*numbers))
     if abs(result) > LARGEST:
         raise PseudocodeError(f"{sign} gives a number of more than 128 bits")
     return result
+
+
+_OF_NUMBERS = ("&", "|", "^")
+"""The operators of bit patterns that need no number of bits."""
+
+
+def function_of(sign: str, *, width: int = 0, floats: bool = False) -> Callable[..., Any]:
+    """Returns an operator's function: of bit patterns of this width, of numbers of floats, or of other numbers."""
+    own = ARITHMETIC[sign]
+    if own.takes == "bits":
+        function: Callable[..., Any] = own.function(width)
+        return function
+    return own.of_floats if floats and own.of_floats else own.function
 
 
 def elementwise(function: Callable[[Sequence[Any]], T], values: Sequence[Any]) -> T | tuple[T, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import compress, islice, repeat
+from math import prod
 from typing import Any, NamedTuple
 
 from ..errors import PseudocodeError
-from ..tensors import DataType, from_bits
-from .arithmetic import BIT_OPERATORS, COMPARISONS, GIVE_BITS, OPERATORS, quotient
+from ..tensors import AnyPattern, DataType, from_bits, precision, to_bits
+from .arithmetic import ARITHMETIC, REDUCTIONS, function_of, quotient
 
 Sizes = tuple[int, ...]
 
@@ -28,6 +33,10 @@ class IndexRead(NamedTuple):
     tuple_size: int = 1
 
 
+Elements = Sequence[int | None]
+"""Bit patterns, or numbers; None for an element without a documented value."""
+
+
 class Computed(NamedTuple):
     """A number that is computed for each position of the loops: an operator of `tree.Operation`, and its operands."""
 
@@ -36,17 +45,39 @@ class Computed(NamedTuple):
 
     def change(self, how: Callable[[Expression], Expression]) -> Expression:
         """Returns a copy with each node changed, the inner ones first."""
-        operands = (o.change(how) if isinstance(o, Computed) else how(o) for o in self.operands)
-        return how(Computed(self.operator, tuple(operands)))
+        return how(Computed(self.operator, tuple(_changed(operand, how) for operand in self.operands)))
 
     @property
     def leaves(self) -> Iterator[Expression]:
         """The numbers, loop positions and reads in the expression."""
         for operand in self.operands:
-            if isinstance(operand, Computed):
+            if isinstance(operand, (Computed, Reduced)):
                 yield from operand.leaves
             else:
                 yield operand
+
+
+class Reduced(NamedTuple):
+    """A reduction of `tree.Reduction`, over the `length` positions of one more loop at which the condition holds.
+
+    The loop is the innermost one of the value and of the condition. They are expressions of the loops around it and of it.
+    """
+
+    operator: str
+    loop: int
+    length: int
+    operands: tuple[Expression, Expression]
+    """The value, and the condition."""
+
+    def change(self, how: Callable[[Expression], Expression]) -> Expression:
+        """Returns a copy with each node changed, the inner ones first."""
+        value, condition = (_changed(operand, how) for operand in self.operands)
+        return how(self._replace(operands=(value, condition)))
+
+    @property
+    def leaves(self) -> Iterator[Expression]:
+        """The numbers, loop positions and reads in the expression."""
+        return Computed("", self.operands).leaves
 
 
 class LoopPosition(NamedTuple):
@@ -61,61 +92,148 @@ class Operand(NamedTuple):
     number: int
 
 
-Expression = int | LoopPosition | IndexRead | Operand | Computed
+Expression = int | LoopPosition | IndexRead | Operand | Computed | Reduced
 """What a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
 
-Elements = Sequence[int | None]
-"""Bit patterns, or numbers; None for an element without a documented value."""
+
+def _changed(node: Expression, how: Callable[[Expression], Expression]) -> Expression:
+    return node.change(how) if isinstance(node, (Computed, Reduced)) else how(node)
 
 
-def values_of(
-    value: Expression, elements: Sequence[Elements], types: Sequence[DataType], output: DataType
-) -> list[Any]:
-    """Returns the bit patterns that a move writes: its value, computed from the elements of each source.
+Take = Callable[[int], Sequence[Any]]
+"""Gives the next values of a node, as many as it is asked for: bit patterns or numbers; None without a documented value."""
 
-    `types` are the data types of the sources. A value that the output's type does not hold has no documented result.
+
+@dataclass(frozen=True)
+class Values:
+    """What the value of a move is computed from.
+
+    `sources` give the elements of each operand, for all positions of its loops. `types` are the operands' data types; None if
+    the elements are numbers already. `loops` are the loops of the move.
     """
-    patterns = not isinstance(value, Computed) or value.operator in GIVE_BITS
-    column = _column(value, elements, types, patterns=patterns)
-    return list(column) if patterns else [bits_of(output, number) for number in column]
+
+    sources: Sequence[Callable[[], Iterator[int | None]]]
+    types: Sequence[DataType | None]
+    loops: Sizes
+
+    def bits(self, value: Expression, output: DataType) -> Take:
+        """Returns what gives the bit patterns that a move writes. A number that the output's type does not hold has none."""
+        if gives_bits(value):
+            return self.take(value, self.loops, None, patterns=True)
+        numbers = self.take(value, self.loops, output)
+        return lambda count: [bits_of(output, number) for number in numbers(count)]
+
+    def take(self, node: Expression, loops: Sizes, held_by: DataType | None, *, patterns: bool = False) -> Take:
+        """Returns what gives the values of a node for all positions of the loops: as bit patterns or as numbers.
+
+        A number that is computed on the way has no documented value if the type `held_by` does not hold it.
+        """
+        match node:
+            case Operand(number):
+                elements, own = self.sources[number](), self.types[number]
+                if patterns or own is None:
+                    return lambda count: list(islice(elements, count))
+                return lambda count: numbers_of(own, list(islice(elements, count)))
+            case LoopPosition(loop):
+                inner, outer = prod(loops[loop + 1 :]), prod(loops[:loop])
+                positions = (i for _ in range(outer) for i in range(loops[loop]) for _ in range(inner))
+                return lambda count: list(islice(positions, count))
+            case Reduced(operator, _, length, (value, condition)):
+                values, holds = (self.take(part, (*loops, length), held_by) for part in (value, condition))
+                return lambda count: [
+                    reduced(operator, [*compress(values(length), holds(length))], held_by) for _ in range(count)
+                ]
+            case Computed(operator, operands):
+                takes = ARITHMETIC[operator].takes
+                data_type = self._type(node)
+                held_by = data_type if ARITHMETIC[operator].gives == "condition" and takes == "number" else held_by
+                columns = [self.take(operand, loops, held_by, patterns=takes == "bits") for operand in operands]
+                return lambda count: results_of(
+                    operator, [column(count) for column in columns], data_type, held_by, patterns=patterns
+                )
+        return lambda count: repeat(node, count)  # type: ignore[return-value]  # it is only passed to map
+
+    def _type(self, node: Computed) -> DataType | None:
+        """Returns the data type of the first element that a node is computed from; None if there is none."""
+        return next((self.types[leaf.number] for leaf in node.leaves if isinstance(leaf, Operand)), None)
 
 
-def _column(node: Expression, elements: Sequence[Elements], types: Sequence[DataType], *, patterns: bool) -> Any:
-    """Returns the values of a node: as bit patterns or as numbers."""
-    if isinstance(node, Operand):
-        column = elements[node.number]
-        return column if patterns else numbers_of(types[node.number], column)
-    if not isinstance(node, Computed):
-        return repeat(node)
-    is_of_bits = node.operator in BIT_OPERATORS
-    columns = [_column(operand, elements, types, patterns=is_of_bits) for operand in node.operands]
-    data_type = types[next(leaf.number for leaf in node.leaves if isinstance(leaf, Operand))]
-    return results_of(node.operator, columns, data_type, patterns=patterns)
+def gives_bits(value: Expression) -> bool:
+    """Returns whether the value of a move is a bit pattern; else it is a number."""
+    return isinstance(value, Computed) and ARITHMETIC[value.operator].gives == "bits"
 
 
-def results_of(sign: str, columns: Sequence[Any], data_type: DataType, *, patterns: bool) -> Sequence[Any]:
+def results_of(
+    sign: str, columns: Sequence[Any], data_type: DataType | None, held_by: DataType | None, *, patterns: bool
+) -> Sequence[Any]:
     """Returns what an operator gives for columns of operands: as bit patterns of the operands' data type, or as numbers.
 
-    The result is None for an operand without a documented value, and where there is no result, as of a division by 0.
+    The result is None for an operand without a documented value; where there is no result, as of a division by 0; and for a
+    number that the type `held_by` does not hold.
     """
-    function = BIT_OPERATORS[sign](data_type.size * 8) if sign in BIT_OPERATORS else OPERATORS[sign]
+    width, is_float = (0, False) if data_type is None else (data_type.size * 8, data_type.kind == "float")
+    function, own = function_of(sign, width=width, floats=is_float), ARITHMETIC[sign]
     if sign in ("/", "%") or any(None in column for column in columns if not isinstance(column, repeat)):
         function = _partial(function)
     results = list(map(function, *columns))
-    if patterns == (sign in GIVE_BITS):
+    if own.gives == "number" and own.takes == "number" and held_by is not None:
+        results = [number if holds(held_by, number) else None for number in results]
+    if data_type is None or patterns == (own.gives == "bits"):
         return results
-    return [bits_of(data_type, number) for number in results] if patterns else numbers_of(data_type, results)
+    if not patterns:
+        return numbers_of(data_type, results)
+    bits = (bits_of(data_type, number) for number in results)
+    return [None if isinstance(pattern, AnyPattern) else pattern for pattern in bits]
 
 
-def bits_of(data_type: DataType, number: int | None) -> int | None:
-    """Returns the bit pattern of a number of an integer type; None if the type does not hold it.
+def reduced(operator: str, numbers: Sequence[Any], held_by: DataType | None) -> Any:
+    """Returns the result of a reduction; None without a documented one.
 
-    Raises PseudocodeError for a float type: its numbers are compared, and none is computed.
+    A sum has one if every order of adding gives it: no part of the sum is a number that the type does not hold.
     """
-    if data_type.kind == "float":
-        raise PseudocodeError(f"a number of the type {data_type.name} cannot be computed: only integers can")
-    low, high = data_type.limits
-    return int(number) & (1 << data_type.size * 8) - 1 if number is not None and low <= number <= high else None
+    if None in numbers or (operator == "sum" and held_by and not _adds_exactly(held_by, numbers)):
+        return None
+    return REDUCTIONS[operator](numbers)
+
+
+def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
+    if data_type.kind != "float":
+        low, high = data_type.limits
+        return bool(sum(n for n in numbers if n > 0) <= high and sum(n for n in numbers if n < 0) >= low)
+    if not all(map(math.isfinite, numbers)):
+        return False
+    parts = [abs(Fraction(number)) for number in numbers if number]
+    units = [Fraction(part.numerator & -part.numerator, part.denominator) for part in parts]
+    total: Fraction = sum(parts, Fraction())
+    return holds(data_type, total) and (not parts or total <= min(units) * 2 ** precision(data_type))
+
+
+def holds(data_type: DataType, number: Any) -> bool:
+    """Returns whether a data type holds a number as it is. Each float type holds NaN and the infinities."""
+    if number is None or data_type.kind != "float":
+        low, high = data_type.limits if number is not None else (0, 0)
+        return number is not None and low <= number <= high
+    if isinstance(number, float) and not math.isfinite(number):
+        return True
+    try:
+        (rounded,) = struct.unpack(data_type.code, struct.pack(data_type.code, float(number)))
+    except OverflowError:
+        return False
+    return bool(rounded == number)
+
+
+def bits_of(data_type: DataType, number: Any) -> int | None:
+    """Returns the bit pattern of a number that is computed; None if the type does not hold it as it is: no page says how to round.
+
+    A zero and a NaN of a float type have several bit patterns. Each of them is right (`AnyPattern`).
+    """
+    if not holds(data_type, number):
+        return None
+    if data_type.kind != "float":
+        return int(number) & (1 << data_type.size * 8) - 1
+    if number == 0 or number != number:
+        return AnyPattern.of(data_type, to_bits(data_type, [abs(float(number))])[0])
+    return to_bits(data_type, [float(number)])[0]
 
 
 def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
@@ -182,7 +300,7 @@ def interval(node: Expression, loops: Sequence[int]) -> tuple[int, int] | None:
         return 0, loops[node.loop] - 1
     if not isinstance(node, Computed):
         return None
-    if node.operator in ("and", "or", "xor", "not", *COMPARISONS):
+    if ARITHMETIC[node.operator].gives == "condition":
         return 0, 1
     first, second = interval(node.operands[0], loops), interval(node.operands[-1], loops)
     if first is None or second is None:

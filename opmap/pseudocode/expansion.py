@@ -32,6 +32,7 @@ from .tree import (
     Line,
     Node,
     Operation,
+    Reduction,
     Reference,
     Rest,
     Statement,
@@ -217,6 +218,14 @@ class _Scope:
             case Operation(operator, operands):
                 value = self.computed(operator, [self.value(cast(Subscript, operand)) for operand in operands])
                 return self.all(value) if operator in COMPARISONS else value
+            case Reduction(variable=variable):
+                if str(variable) in self.names or str(variable) in self.expansion.series:
+                    raise PseudocodeError(f"{node}: {variable} is the name of something else")
+                parts = [self.value(part) for part in node.parts]
+                if any(isinstance(part, tuple) for part in parts):
+                    raise PseudocodeError(f"{node} is over lists, and an element has one value")
+                value, variable, start, stop, *condition = parts
+                return Reduction(node.operator, value, variable, start, stop, node.closed, *condition)
         return node
 
     def named(self, text: str) -> str:

@@ -16,13 +16,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from math import prod
 from typing import Any, cast
 
 from .access import AccessMap, Move, is_unsaid
 from .compiling import LONGEST, Tensors
-from .computed import values_of
+from .computed import Values
 from .tree import ZERO, Copy
 
 
@@ -32,6 +32,9 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
     The result is an array if every element is documented and the elements that are moved come from an array.
     """
     count = prod(access.sizes[access.output])
+    tensors = with_computed(access, tensors)
+    if any(None in tensors[name] for name in access.computed):
+        return [None] * count
     if ZERO in access.sources and ZERO not in tensors:
         tensors = {**tensors, ZERO: _zero(tensors[name] for name in access.sources if name != ZERO)}
     output: Sequence[int | None] | None = None
@@ -45,6 +48,18 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
     return [None] * count if output is None else output
 
 
+def with_computed(access: AccessMap, tensors: Tensors) -> Tensors:
+    """Returns the tensors, and the numbers that guards and expressions need of them; None for one without a documented value."""
+    if not access.computed:
+        return tensors
+    computed = {}
+    for name, move in access.computed.items():
+        assert move.value is not None, "what is computed has a value"
+        values = _inputs(access, move, tensors)
+        computed[name] = values.take(move.value, values.loops, None)(prod(values.loops))
+    return {**tensors, **computed}
+
+
 def equals_documented(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     """Returns whether `output` is the documented output, which has a documented value for every element.
 
@@ -52,7 +67,9 @@ def equals_documented(access: AccessMap, tensors: Tensors, output: memoryview) -
     also for statements that are not one move in row-major order, and for elements that are in no array.
     """
     statement, *later_statements = access.statements
-    if later_statements or not isinstance(statement, Move) or not statement.in_order or access.ignores_outside:
+    if later_statements or not isinstance(statement, Move) or not statement.in_order:
+        return False
+    if access.ignores_outside or access.computed:
         return False
     values = _prototype(access, statement, tensors)
     if not isinstance(values, array) or values.typecode != output.format:
@@ -70,20 +87,32 @@ def equals_documented(access: AccessMap, tensors: Tensors, output: memoryview) -
 
 
 def _prototype(access: AccessMap, move: Move, tensors: Tensors) -> Sequence[int]:
-    """Returns a sequence of the kind that holds the elements which a move writes: an array, or a list."""
-    return array(access.types[access.output].bits_code) if move.value else tensors[move.source.tensor]
+    """Returns a sequence of the kind that holds the elements which a move writes: an array, or a list.
+
+    An array holds no `AnyPattern`.
+    """
+    if access.computes_floats:
+        return []
+    return tensors[move.source.tensor] if move.value is None else array(access.types[access.output].bits_code)
 
 
 def _read(access: AccessMap, move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
     """Gives what a move writes in pieces: the elements that it reads, or the values that it computes from them."""
-    sources = zip(move.sources, move.elements, strict=True)
-    columns = [pieces(tensors, tensors[source.tensor], ()) for source, pieces in sources]
     if move.value is None:
-        return columns[0]
-    types, output = [access.types[source.tensor] for source in move.sources], access.types[access.output]
-    elements = [chain.from_iterable(column) for column in columns]
-    together = iter(lambda: [list(islice(column, LONGEST)) for column in elements], [[] for _ in elements])
-    return (values_of(move.value, column, types, output) for column in together)
+        return move.elements[0](tensors, tensors[move.source.tensor], ())
+    values, count = _inputs(access, move, tensors), prod(move.target.loops)
+    bits = values.bits(move.value, access.types[access.output])
+    return (bits(min(LONGEST, count - at)) for at in range(0, count, LONGEST))
+
+
+def _inputs(access: AccessMap, move: Move, tensors: Tensors) -> Values:
+    """Returns what the value of a move is computed from."""
+
+    def elements(number: int) -> Iterator[int | None]:
+        return chain.from_iterable(move.elements[number](tensors, tensors[move.sources[number].tensor], ()))
+
+    sources = [partial(elements, number) for number in range(len(move.sources))]
+    return Values(sources, [access.element_type(source.tensor) for source in move.sources], move.target.loops)
 
 
 def _joined(pieces: Callable[[], Iterator[Sequence[int | None]]], like: Sequence[Any]) -> Sequence[int | None]:
@@ -123,7 +152,8 @@ def _undocumented(move: Move, tensors: Tensors, count: int) -> Iterator[int]:
 
 def _after(access: AccessMap, move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
     """Returns the output after a move whose target addresses are not simply in row-major order, or that has a guard."""
-    like = before if isinstance(before, array) else _prototype(access, move, tensors)
+    like = _prototype(access, move, tensors)
+    like = before if isinstance(before, array) and isinstance(like, array) else like
     if move.guards_in_order and not access.ignores_outside:
         values = tensors[move.source.tensor]
         return _joined(lambda: move.guarded_elements(tensors, values, before), like)

@@ -14,10 +14,25 @@ from typing import Any, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import is_unsaid
-from .arithmetic import BIT_OPERATORS, GIVE_BITS, OPERATORS
-from .computed import bits_of, numbers_of, results_of
+from .arithmetic import ARITHMETIC
+from .computed import bits_of, numbers_of, reduced, results_of
 from .expansion import full_rank
-from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show, walk
+from .tree import (
+    ZERO,
+    Constant,
+    Coordinate,
+    Copy,
+    Line,
+    Operation,
+    Reduction,
+    Reference,
+    Rest,
+    Statement,
+    Subscript,
+    index_reads_in,
+    show,
+    walk,
+)
 
 Position = tuple[int, ...]
 Tensors = Mapping[str, Sequence[int]]
@@ -67,6 +82,7 @@ def trace(
     at = tuple(at)
     if len(at) != len(sizes[output]) or any(not 0 <= c < s for c, s in zip(at, sizes[output], strict=True)):
         raise PseudocodeError(f"[{', '.join(map(str, at))}] is not an element of sizes {show(sizes[output])}")
+    reader = _Reader(sizes, tensors, types or {}, index_reads_in(statements))
     origin = Origin(f"{output}[{', '.join(map(str, at))}] is written by no statement")
     refused = ""
     for statement in statements:
@@ -77,7 +93,7 @@ def trace(
             continue
         if isinstance(statement, Copy):
             statement = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
-        written = _written(full_rank(statement, sizes), sizes, at, tensors, types or {}, ignores_outside)
+        written = _written(full_rank(statement, sizes), reader, at, ignores_outside)
         if isinstance(written, Origin):
             origin, refused = written, ""
         elif written:
@@ -85,36 +101,35 @@ def trace(
     return replace(origin, text=origin.text + refused)
 
 
-def _written(
-    line: Line,
-    sizes: Mapping[str, Position],
-    at: Position,
-    tensors: Tensors,
-    types: Mapping[str, DataType],
-    ignores_outside: bool,
-) -> Origin | str | None:
+def _written(line: Line, reader: _Reader, at: Position, ignores_outside: bool) -> Origin | str | None:
     """Returns where the element `at` comes from if the line writes it.
 
     Else returns None; or why the line does not write it, if its target is `at`.
     """
     writers: list[Origin] = []
     refused = None
-    for coordinates in _coordinates(line, sizes, at):
-        guard = "" if line.guard is None else f"if ({_compute(line.guard, coordinates, sizes, tensors)[0]}) "
-        target_text, target = _resolve(line.target, coordinates, sizes, tensors)
-        if line.guard is not None and not _compute(line.guard, coordinates, sizes, tensors)[1]:
-            refused = f"{guard}does not hold" if target == at else refused
-            continue
+    for coordinates in _coordinates(line, reader.sizes, at):
+        target_text, target = reader.resolve(line.target, coordinates)
+        guard = ""
+        if line.guard is not None:
+            shown, holds = reader.value(line.guard, coordinates)
+            guard = f"if ({shown}) "
+            if holds is None:
+                return Origin(f"{guard}has no documented value")
+            if not holds:
+                refused = f"{guard}does not hold" if target == at else refused
+                continue
         if not isinstance(line.source, Reference):
-            patterns = isinstance(line.source, Operation) and line.source.operator in GIVE_BITS
-            shown, value = _value(line.source, coordinates, sizes, tensors, types, patterns)
-            value = value if patterns else bits_of(types[line.target.tensor], value)
+            shown, value = reader.written(line.source, coordinates, reader.types[line.target.tensor])
+            text = f"{guard}{target_text} = {shown}"
+            if target is None and not ignores_outside:
+                return Origin(f"{text}: a write out of range has no documented target")
             if target == at:
-                writers.append(Origin(f"{guard}{target_text} = {shown}", value=value))
+                writers.append(Origin(text, value=value))
             continue
-        source_text, source = _resolve(line.source, coordinates, sizes, tensors)
+        source_text, source = reader.resolve(line.source, coordinates)
         text = f"{guard}{target_text} = {source_text}"
-        if ignores_outside and target is None and _is_unsaid(line.target, coordinates, sizes, tensors, at):
+        if ignores_outside and target is None and _is_unsaid(line.target, coordinates, reader, at):
             return Origin(f"{text}: the page says nothing of such an index")
         if ignores_outside and (target is None or source is None):
             refused = f"{text}: a write out of range is ignored" if target in (None, at) else refused
@@ -124,55 +139,23 @@ def _written(
         if target == at and source is None:
             writers.append(Origin(text))
         elif target == at and source is not None:
-            writers.append(Origin(text, line.source.tensor, _address(source, sizes[line.source.tensor])))
+            writers.append(Origin(text, line.source.tensor, _address(source, reader.sizes[line.source.tensor])))
     if len(writers) > 1:
         return Origin(f"{writers[0].text} and {writers[1].text}: two writes to one element have no documented order")
     return writers[0] if writers else refused if line.target.names_positions else None
 
 
-def _value(
-    node: Subscript,
-    coordinates: Mapping[str, int],
-    sizes: Mapping[str, Position],
-    tensors: Tensors,
-    types: Mapping[str, DataType],
-    patterns: bool,
-) -> tuple[Subscript, Any]:
-    """Returns an expression with the elements that it is computed from, and its value; None without a documented one.
-
-    With `patterns`, the value is a bit pattern; else it is a number.
-    """
-    match node:
-        case Reference(tensor):
-            word, place = _resolve(node, coordinates, sizes, tensors)
-            bits = None if place is None else tensors[tensor][_address(place, sizes[tensor])]
-            value = bits if patterns else numbers_of(types[tensor], [bits])[0]
-            text = f"0x{value:0{types[tensor].size * 2}X}" if patterns and value is not None else value
-            return Coordinate(f"({word} = {text})"), value
-        case Operation(operator, operands):
-            of_bits = operator in BIT_OPERATORS
-            parts = [_value(cast(Subscript, o), coordinates, sizes, tensors, types, of_bits) for o in operands]
-            data_type = next(types[read.tensor] for read in walk(node) if isinstance(read, Reference))
-            shown = Operation(operator, tuple(part for part, _ in parts))
-            return shown, results_of(operator, [[value] for _, value in parts], data_type, patterns=patterns)[0]
-    return _compute(node, coordinates, sizes, tensors)
-
-
-def _is_unsaid(
-    target: Reference, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors, at: Position
-) -> bool:
+def _is_unsaid(target: Reference, coordinates: Mapping[str, int], reader: _Reader, at: Position) -> bool:
     """Returns whether an index of which the page says nothing may write the element `at`: in the dimension, anywhere."""
-    for coordinate, size in zip(target.coordinates, sizes[target.tensor], strict=True):
+    for coordinate, size in zip(target.coordinates, reader.sizes[target.tensor], strict=True):
         if isinstance(coordinate, Reference):
-            _, place = _resolve(coordinate, coordinates, sizes, tensors)
+            _, place = reader.resolve(coordinate, coordinates)
             assert place is not None, "an index tensor is read at positions of the loops, which are in range"
-            address, indices = _address(place, sizes[coordinate.tensor]), tensors[coordinate.tensor]
+            address, indices = _address(place, reader.sizes[coordinate.tensor]), reader.tensors[coordinate.tensor]
             if is_unsaid(indices[address], size):
                 places = ([*indices[:address], k, *indices[address + 1 :]] for k in range(size))
-                return any(
-                    _resolve(target, coordinates, sizes, {**tensors, coordinate.tensor: other})[1] == at
-                    for other in places
-                )
+                others = (replace(reader, tensors={**reader.tensors, coordinate.tensor: other}) for other in places)
+                return any(other.resolve(target, coordinates)[1] == at for other in others)
     return False
 
 
@@ -190,64 +173,120 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
             yield {name: value for (_, name), value in zip(names, values, strict=True)}
 
 
-def _compute(
-    node: Subscript, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
-) -> tuple[Subscript, int]:
-    """Returns an expression with the values that it is computed from in place of names, and its value."""
-    match node:
-        case Constant(int(value)):
-            return node, value
-        case Coordinate(name):
-            return Constant(coordinates[name]), coordinates[name]
-        case Reference(tensor):
-            word, place = _resolve(node, coordinates, sizes, tensors)
-            assert place is not None, "a tensor is read at positions of the loops, which are in range"
-            value = tensors[tensor][_address(place, sizes[tensor])]
-            return Coordinate(f"({word} = {value})"), value
-        case Operation(operator, operands):
-            parts = [_compute(cast(Subscript, operand), coordinates, sizes, tensors) for operand in operands]
-            shown = Operation(operator, tuple(part for part, _ in parts))
-            return shown, int(OPERATORS[operator](*(value for _, value in parts)))
-    raise PseudocodeError(f"{node} is not expanded")
+@dataclass(frozen=True)
+class _Reader:
+    """The tensors, by the pseudocode's names. The elements of `indices` are integers, all others are bit patterns of `types`."""
+
+    sizes: Mapping[str, Position]
+    tensors: Tensors
+    types: Mapping[str, DataType]
+    indices: set[str]
+
+    def written(
+        self, node: Subscript, coordinates: Mapping[str, int], output: DataType
+    ) -> tuple[Subscript, int | None]:
+        """Returns an expression with the values that it is computed from, and the bit pattern that is written."""
+        if isinstance(node, Operation) and ARITHMETIC[node.operator].gives == "bits":
+            return self.value(node, coordinates, patterns=True)
+        shown, number = self.value(node, coordinates, output)
+        return shown, bits_of(output, number)
+
+    def value(
+        self,
+        node: Subscript,
+        coordinates: Mapping[str, int],
+        held_by: DataType | None = None,
+        *,
+        patterns: bool = False,
+    ) -> tuple[Subscript, Any]:
+        """Returns an expression with the values that it is computed from in place of names, and its value.
+
+        With `patterns`, the value is a bit pattern; else it is a number. It is None if no value is documented. A number that is
+        computed on the way has none if the type `held_by` does not hold it.
+        """
+        match node:
+            case Constant(int(value)):
+                return node, value
+            case Coordinate(name):
+                return Constant(coordinates[name]), coordinates[name]
+            case Reference(tensor):
+                word, place = self.resolve(node, coordinates)
+                bits = None if place is None else self.tensors[tensor][_address(place, self.sizes[tensor])]
+                own = None if tensor in self.indices else self.types.get(tensor)
+                if own is None or bits is None:
+                    return Coordinate(f"({word} = {bits})"), bits
+                value = bits if patterns else numbers_of(own, [bits])[0]
+                return Coordinate(f"({word} = {f'0x{bits:0{own.size * 2}X}' if patterns else value})"), value
+            case Operation(operator, operands):
+                reads = (read.tensor for read in walk(node) if isinstance(read, Reference))
+                own = next((self.types[name] for name in reads if name in self.types.keys() - self.indices), None)
+                takes, gives = ARITHMETIC[operator].takes, ARITHMETIC[operator].gives
+                held_by = own if takes == "number" and gives == "condition" else held_by
+                parts = [
+                    self.value(
+                        cast(Subscript, operand), coordinates, held_by, patterns=takes == "bits" and own is not None
+                    )
+                    for operand in operands
+                ]
+                columns = [[value] for _, value in parts]
+                (result,) = results_of(operator, columns, own, held_by, patterns=patterns)
+                return Operation(operator, tuple(part for part, _ in parts)), result
+            case Reduction():
+                shown, numbers = [], []
+                for at in self.positions(node, coordinates):
+                    part, number = self.value(node.value, at, held_by)
+                    shown.append(part)
+                    numbers.append(number)
+                texts = [*map(str, shown[:_SHOWN]), *(["..."] if len(shown) > _SHOWN else [])]
+                return Coordinate(f"{node.operator}({', '.join(texts)})"), reduced(node.operator, numbers, held_by)
+        raise PseudocodeError(f"{node} is not expanded")
+
+    def positions(self, node: Reduction, coordinates: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+        """Gives the coordinates at which a reduction takes a value."""
+        (_, start), (_, stop) = (self.value(bound, coordinates) for bound in (node.start, node.stop))
+        for position in range(start, stop + node.closed):
+            inside = {**coordinates, str(node.variable): position}
+            if node.condition is None or self.value(node.condition, inside)[1]:
+                yield inside
+
+    def resolve(self, reference: Reference, coordinates: Mapping[str, int]) -> tuple[str, Position | None]:
+        """Returns the reference's text with the values of its indices, and its position.
+
+        The position is None if an index or a computed coordinate is out of range.
+        """
+        words: list[str] = []
+        position: list[int] = []
+        in_range = True
+        for coordinate, size in zip(reference.coordinates, self.sizes[reference.tensor], strict=True):
+            match coordinate:
+                case Reference():
+                    word, place = self.resolve(coordinate, coordinates)
+                    assert place is not None, "an index tensor is read at positions of the loops, which are in range"
+                    index = self.tensors[coordinate.tensor][_address(place, self.sizes[coordinate.tensor])]
+                    word += f" = {index}"
+                    if not -size <= index < size:
+                        word += f", outside [{-size}, {size - 1}]"
+                        in_range = False
+                    elif index < 0:
+                        word += f" -> {index + size}"
+                    value = index + size if index < 0 else index
+                case Operation() | Reduction():
+                    shown, value = self.value(coordinate, coordinates)
+                    word = f"{shown} = {value}"
+                    if value is None or not 0 <= value < size:
+                        word += f", outside [0, {size - 1}]"
+                        in_range = False
+                case _:
+                    shown, value = self.value(coordinate, coordinates)
+                    word = str(shown)
+            words.append(word)
+            position.append(value)
+        words_text = f"[{', '.join(words)}]" if words else ""
+        return f"{reference.tensor}{words_text}", tuple(position) if in_range else None
 
 
-def _resolve(
-    reference: Reference, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
-) -> tuple[str, Position | None]:
-    """Returns the reference's text with the values of its indices, and its position.
-
-    The position is None if an index or a computed coordinate is out of range.
-    """
-    dimensions = sizes[reference.tensor]
-    words: list[str] = []
-    position: list[int] = []
-    in_range = True
-    for coordinate, size in zip(reference.coordinates, dimensions, strict=True):
-        match coordinate:
-            case Reference():
-                word, place = _resolve(coordinate, coordinates, sizes, tensors)
-                assert place is not None, "an index tensor is read at positions of the loops, which are in range"
-                index = tensors[coordinate.tensor][_address(place, sizes[coordinate.tensor])]
-                word += f" = {index}"
-                if not -size <= index < size:
-                    word += f", outside [{-size}, {size - 1}]"
-                    in_range = False
-                elif index < 0:
-                    word += f" -> {index + size}"
-                value = index + size if index < 0 else index
-            case Operation():
-                shown, value = _compute(coordinate, coordinates, sizes, tensors)
-                word = f"{shown} = {value}"
-                if not 0 <= value < size:
-                    word += f", outside [0, {size - 1}]"
-                    in_range = False
-            case _:
-                shown, value = _compute(coordinate, coordinates, sizes, tensors)
-                word = str(shown)
-        words.append(word)
-        position.append(value)
-    words_text = f"[{', '.join(words)}]" if words else ""
-    return f"{reference.tensor}{words_text}", tuple(position) if in_range else None
+_SHOWN = 8
+"""The most values of a reduction in a text."""
 
 
 def _address(position: Position, sizes: Position) -> int:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PseudocodeError
+from .arithmetic import ARITHMETIC, REDUCTIONS
 from .tree import (
     Assignment,
     Branch,
@@ -36,6 +37,7 @@ from .tree import (
     Node,
     Operand,
     Operation,
+    Reduction,
     Reference,
     Repeat,
     Rest,
@@ -43,6 +45,7 @@ from .tree import (
     Subscript,
     Sum,
     show,
+    walk,
     with_definitions,
 )
 
@@ -249,9 +252,24 @@ def _build() -> type[Build]:
             return operand if sign == "+" else Operation(str(sign), (operand,))
 
         def call(self, name: Token, *operands: Operand) -> Operation:
-            if len(operands) != {"abs": 1, "min": 2, "max": 2, "sum": 1, "count": 1}.get(str(name)):
+            known = ARITHMETIC[name].operands if name in ARITHMETIC else (1,) if name == "sum" else ()
+            if len(operands) not in known:
                 raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
             return Operation(str(name), operands)
+
+        def reduction(
+            self,
+            name: Token,
+            value: Subscript,
+            variable: Coordinate,
+            start: Subscript,
+            stop: Subscript,
+            close: Token,
+            condition: Subscript | None,
+        ) -> Reduction:
+            if name not in REDUCTIONS:
+                raise PseudocodeError(f"{name} over several values is not known", offset=name.start_pos)
+            return Reduction(str(name), value, variable, start, stop, close == "]", condition)
 
         def continuation(self) -> Continuation:
             return Continuation()
@@ -387,7 +405,9 @@ def _set(
 def _line(
     target: Reference | Coordinate, source: Subscript, condition: tuple[str, int] | None, guard: Subscript | None
 ) -> Line:
-    if isinstance(source, Coordinate) or source == Constant(0):
+    parts = (target,) if guard is None else (target, guard)
+    names = {node for part in parts for node in walk(part) if isinstance(node, Coordinate)}
+    if (isinstance(source, Coordinate) and (source not in names or source == target)) or source == Constant(0):
         source = Reference(str(source), ())
     return Line(
         target if isinstance(target, Reference) else Reference(target.name, (Rest(),)), source, condition, guard

@@ -12,6 +12,7 @@ from textwrap import indent
 from typing import cast
 
 from ..errors import PseudocodeError
+from .arithmetic import ARITHMETIC
 
 # --- lines of pseudocode -------------------------------------------------------------------------------------------
 
@@ -62,7 +63,7 @@ class Reference:
     @property
     def names_positions(self) -> bool:
         """Whether each coordinate is a name or a number: none is read or computed."""
-        return not any(isinstance(c, (Reference, Operation)) for c in self.coordinates)
+        return not any(isinstance(c, (Reference, Operation, Reduction)) for c in self.coordinates)
 
 
 @dataclass(frozen=True)
@@ -73,44 +74,62 @@ class Operation:
     operands: tuple[Operand, ...]
 
     def __str__(self) -> str:
-        if self.operator in _CALLS:
-            return f"{self.operator}({', '.join(map(str, self.operands))})"
         if self.operator == "given":
             return f"{self.operands[0]} not null"
+        level = _level(self.operator)
+        if not level:
+            return f"{self.operator}({', '.join(map(str, self.operands))})"
         if len(self.operands) == 1:
             operand = _within(self.operands[0], _HIGHEST)
             return f"{self.operator}{' ' if self.operator == 'not' else ''}{operand}"
-        level = _LEVELS[self.operator]
         return f"{_within(self.operands[0], level)} {self.operator} {_within(self.operands[1], level + 1)}"
 
 
-_CALLS = ("abs", "min", "max", "sum", "count")
-_ORDER = (
-    ("or", "xor"),
-    ("and",),
-    ("==", "!=", "<", "<=", ">", ">="),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-)
-_LEVELS = {operator: level for level, operators in enumerate(_ORDER, 1) for operator in operators}
-"""How strongly an operator with two operands binds, as in Python."""
-_HIGHEST = len(_ORDER) + 1
+@dataclass(frozen=True)
+class Reduction:
+    """`sum(a[i, j] for j in [0, n))`: an operator over all values of a coordinate; `n]` takes n in.
+
+    With a condition, `max(a[j] for j in [0, n) if j != i)`, it is over the values where that holds.
+    """
+
+    operator: str
+    value: Subscript
+    variable: Subscript
+    start: Subscript
+    stop: Subscript
+    closed: bool
+    condition: Subscript | None = None
+
+    def __str__(self) -> str:
+        interval = f"[{self.start}, {self.stop}{']' if self.closed else ')'}"
+        condition = "" if self.condition is None else f" if {self.condition}"
+        return f"{self.operator}({self.value} for {self.variable} in {interval}{condition})"
+
+    @property
+    def parts(self) -> tuple[Subscript, ...]:
+        """The nodes in it."""
+        own = (self.value, self.variable, self.start, self.stop)
+        return own if self.condition is None else (*own, self.condition)
+
+
+_HIGHEST = 10
+
+
+def _level(operator: str) -> int:
+    """Returns how strongly an operator binds between its operands; 0 if it is called."""
+    return ARITHMETIC[operator].level if operator in ARITHMETIC else 0
 
 
 def _within(node: Operand, level: int) -> str:
     """Returns an operand's text, in brackets if it binds less than `level`."""
-    binds = _LEVELS["+"] if isinstance(node, Sum) else _HIGHEST
-    if isinstance(node, Operation) and node.operator not in _CALLS:
-        unary = _LEVELS["=="] if node.operator == "not" else _HIGHEST
-        binds = unary if len(node.operands) == 1 else _LEVELS[node.operator]
+    binds = _level("+") if isinstance(node, Sum) else _HIGHEST
+    if isinstance(node, Operation) and _level(node.operator):
+        unary = _level("not") if node.operator == "not" else _HIGHEST
+        binds = unary if len(node.operands) == 1 else _level(node.operator)
     return f"({node})" if binds < level else str(node)
 
 
-Subscript = Coordinate | Constant | Rest | Reference | Operation
+Subscript = Coordinate | Constant | Rest | Reference | Operation | Reduction
 """One entry between the brackets of a reference. A reference among them reads its coordinate from another tensor."""
 
 ZERO = "0"
@@ -120,9 +139,19 @@ ZERO = "0"
 def walk(node: Operand) -> Iterator[Operand]:
     """Gives a node and all nodes in it."""
     yield node
-    inner = node.coordinates if isinstance(node, Reference) else node.operands if isinstance(node, Operation) else ()
-    for child in inner:
+    for child in _inner_nodes(node):
         yield from walk(child)
+
+
+def _inner_nodes(node: Operand) -> tuple[Operand, ...]:
+    match node:
+        case Reference():
+            return node.coordinates
+        case Operation():
+            return node.operands
+        case Reduction():
+            return node.parts
+    return ()
 
 
 def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscript:
@@ -132,16 +161,19 @@ def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscr
     if isinstance(node, Operation):
         operands = (rewrite(cast("Subscript", operand), change) for operand in node.operands)
         return change(Operation(node.operator, tuple(operands)))
+    if isinstance(node, Reduction):
+        value, variable, start, stop, *condition = (rewrite(part, change) for part in node.parts)
+        return change(Reduction(node.operator, value, variable, start, stop, node.closed, *condition))
     return change(node)
 
 
-def _elements(node: Operand) -> Iterator[Reference]:
+def elements(node: Operand) -> Iterator[Reference]:
     """Gives the references of an expression, without those between the brackets of another one."""
     if isinstance(node, Reference):
         yield node
-    elif isinstance(node, Operation):
-        for operand in node.operands:
-            yield from _elements(operand)
+    else:
+        for child in _inner_nodes(node):
+            yield from elements(child)
 
 
 @dataclass(frozen=True)
@@ -162,7 +194,7 @@ class Line:
     @property
     def sources(self) -> tuple[Reference, ...]:
         """The elements that are moved or that the value is computed from, in the order of their first use."""
-        return tuple(dict.fromkeys(_elements(self.source)))
+        return tuple(dict.fromkeys(elements(self.source)))
 
     @property
     def sides(self) -> tuple[Reference, ...]:
@@ -173,14 +205,17 @@ class Line:
     def counted(self) -> Reference:
         """The reference whose coordinates are the loops.
 
-        It is the target if that names its positions, else the source; or the first index that names all coordinates if
-        the source does not.
+        It is the target if that names its positions, else the first other reference that names all coordinates of the line.
+        The coordinate of a reduction is none of them.
         """
-        if self.target.names_positions or not self.sources:
+        if self.target.names_positions:
             return self.target
-        names = {node for part in self.parts for node in walk(part) if isinstance(node, Coordinate)}
-        candidates = (*self.sources, *self.target.indices, *(index for s in self.sources for index in s.indices))
-        return next((r for r in candidates if r.names_positions and names <= set(r.coordinates)), self.sources[0])
+        nodes = [node for part in (self.source, *self.parts) for node in walk(part)]
+        own = {node.variable for node in nodes if isinstance(node, Reduction)}
+        names = {node for node in nodes if isinstance(node, Coordinate)} - own
+        references = [node for node in nodes if isinstance(node, Reference) and not own & {*walk(node)}]
+        named = (r for r in references if r.names_positions and names <= set(r.coordinates))
+        return next(named, next(iter(references), self.target))
 
     @property
     def parts(self) -> tuple[Subscript, ...]:
@@ -190,9 +225,15 @@ class Line:
     @property
     def value_reads(self) -> tuple[str, ...]:
         """The tensors whose values the line computes with, in the guard or in a coordinate."""
-        sides = (c for side in self.sides for c in side.coordinates if isinstance(c, Operation))
+        sides = (c for side in self.sides for c in side.coordinates if isinstance(c, (Operation, Reduction)))
         nodes = (node for part in (*sides, *self.parts[2:]) for node in walk(part))
         return tuple(node.tensor for node in nodes if isinstance(node, Reference))
+
+    @property
+    def data_reads(self) -> tuple[str, ...]:
+        """The tensors whose elements are moved, or that a value or a reduction is computed from."""
+        reductions = (node for part in self.parts for node in walk(part) if isinstance(node, Reduction))
+        return tuple(r.tensor for node in (self.source, *reductions) for r in elements(node))
 
     def rewritten(self, change: Callable[[Subscript], Subscript]) -> Line:
         """Returns the line with each node changed, as `rewrite` does it."""
@@ -360,6 +401,15 @@ def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
             yield from lines_in(node.body)
 
 
+def index_reads_in(nodes: Sequence[Node]) -> set[str]:
+    """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and never moved."""
+    lines = [*lines_in(nodes)]
+    references = [r for line in lines for part in line.parts for r in walk(part) if isinstance(r, Reference)]
+    within = {index.tensor for reference in references for index in reference.indices}
+    data = {name for line in lines for name in line.data_reads}
+    return within | {*value_reads_in(nodes)} - data
+
+
 def value_reads_in(nodes: Iterable[Node]) -> Iterator[str]:
     """Gives the names of the tensors and lists whose elements a text computes with."""
     for node in nodes:
@@ -505,7 +555,7 @@ FormulaStatement = Assignment | Comparison | Membership
 
 
 def _inner(node: Expression) -> str:
-    return _within(node, _LEVELS["*"])
+    return _within(node, _level("*"))
 
 
 # --- examples ------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ..judge.judge import fits_int32
 from ..judge.record import Record, TensorRecord, at_wrong_output
 from ..mapping import IndexConversion, map_descriptor
 from ..mapping.dxdispatch import desc_json
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, is_open
 from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
 from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
@@ -196,10 +196,10 @@ def _array(record: TensorRecord) -> np.ndarray | None:
 
 
 def _tensor(data_type: DataType, sizes: tuple[int, ...], bits: Sequence[int | None]) -> np.ndarray:
-    """Returns an array with these bits; those that are None are masked."""
+    """Returns an array with these bits. Elements for which more than one bit pattern is right are masked."""
     array = to_array(Tensor(data_type, sizes, [b or 0 for b in bits]))
-    lacking = np.array([b is None for b in bits], bool).reshape(array.shape)
-    return np.ma.array(array, mask=lacking) if lacking.any() else array
+    mask = np.array([*map(is_open, bits)], bool).reshape(array.shape)
+    return np.ma.array(array, mask=mask) if mask.any() else array
 
 
 def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Iterator[tuple[str, str]]:

@@ -21,13 +21,23 @@ from ..pseudocode import (
     Example,
     Node,
     evaluate,
-    lines_in,
+    index_reads_in,
     parse_example,
     parse_lines,
     statements_of,
-    value_reads_in,
 )
-from ..pseudocode.tree import Assignment, Comparison, Each, Expression, FormulaStatement, Name
+from ..pseudocode.tree import (
+    Assignment,
+    Comparison,
+    Each,
+    Expression,
+    FormulaStatement,
+    Name,
+    Reduction,
+    Reference,
+    lines_in,
+    walk,
+)
 from ..tensors import DataType, scalar_bits
 from .erratum import Erratum
 from .field import Field
@@ -267,10 +277,16 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
         So lengths and conditions count as indices.
         """
-        sides = (side for line in lines_in(self.lines) for side in line.sides)
-        names = {*(index.tensor for side in sides for index in side.indices), *value_reads_in(self.lines)}
+        names = index_reads_in(self.lines)
         fields = (field for name, field in self.pseudocode.tensors.items() if name in names)
         return tuple(dict.fromkeys(field for field in fields if field in self.field_names("input")))
+
+    @cached_property
+    def computes_values(self) -> bool:
+        """Whether the pseudocode computes a value, and does not only move elements."""
+        nodes = [node for line in lines_in(self.lines) for part in line.parts for node in walk(part)]
+        sources = [line.source for line in lines_in(self.lines)]
+        return any(isinstance(node, Reduction) for node in nodes) or not all(isinstance(s, Reference) for s in sources)
 
     @cached_property
     def usual_index_types(self) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Lines that compute a value from elements: the compiled form, the naive form and NumPy give the same bits."""
 
 import dataclasses
+import math
+from array import array
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -10,16 +12,19 @@ import pytest
 from outside import bit_and
 
 from opmap import SessionOptions, ValidationRun, register_operator, unregister_operator
+from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue, example_descriptor
 from opmap.cli import main
 from opmap.errors import InputError, PseudocodeError
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
+from opmap.faults.expressions import EXPRESSION_FAULTS
 from opmap.faults.fault import FaultProvider
+from opmap.judge.compare import differences
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, naive, parse_lines, run
 from opmap.pseudocode.interpreter import equals_documented
-from opmap.tensors import DataType, Tensor
+from opmap.tensors import AnyPattern, DataType, Tensor, settled, to_bits
 
 INTEGERS = [t for t in DataType if t.number and t.kind != "float"]
 UNSIGNED = [t for t in INTEGERS if t.kind == "unsigned"]
@@ -68,7 +73,7 @@ ROWS = {  # text -> the data types of the inputs, the output's data type if it i
     "output[x] = a[x] << b[x]": (UNSIGNED, None, shifted(np.left_shift)),
     "output[x] = a[x] >> b[x]": (UNSIGNED, None, shifted(np.right_shift)),
     "output[x] = ~(a[x] & b[x]) ^ a[x]": (INTEGERS, None, always(lambda a, b: ~(a & b) ^ a)),
-    "output[x] = count(a[x])": (UNSIGNED, DataType.UINT8, always(np.bitwise_count)),
+    "output[x] = bit_count(a[x])": (UNSIGNED, DataType.UINT8, always(np.bitwise_count)),
     "output[x] = a[x] < b[x]": (ALL, DataType.UINT8, always(np.less)),
     "output[x] = a[x] == b[x]": (ALL, DataType.UINT8, always(np.equal)),
     "output[x] = a[x] != 0 and b[x] != 0": (INTEGERS, DataType.UINT8, always(np.logical_and)),
@@ -83,7 +88,7 @@ ROWS = {  # text -> the data types of the inputs, the output's data type if it i
     "output[x] = a[x] * 2 + 1": (INTEGERS, None, exact(lambda a: a * 2 + 1)),
     "output[x] = min(a[x], b[x])": (INTEGERS, None, always(np.minimum)),
     "output[x] = (a[x] & b[x]) < b[x]": (INTEGERS, DataType.UINT8, always(lambda a, b: (a & b) < b)),
-    "output[x] = count(a[x]) + b[x]": (UNSIGNED, None, exact(lambda a, b: a.bit_count() + b)),
+    "output[x] = bit_count(a[x]) + b[x]": (UNSIGNED, None, exact(lambda a, b: a.bit_count() + b)),
 }
 
 
@@ -108,7 +113,7 @@ class TestValues:
         names = [name for name in "ab" if f"{name}[" in text]
         arrays = {name: drawn(data_type, seed) for seed, name in enumerate(names)}
         numbers = any(sign in text for sign in ("< b", "+"))
-        on_bits = not numbers and any(sign in text for sign in ("&", "|", "^", "~", "<<", ">>", "count"))
+        on_bits = not numbers and any(sign in text for sign in ("&", "|", "^", "~", "<<", ">>", "bit_count"))
         values = list(arrays.values()) if on_bits else [a.view(dtype(data_type)) for a in arrays.values()]
         with np.errstate(all="ignore"):
             wanted, documented = function(*values)
@@ -149,8 +154,11 @@ class TestValues:
             ("output[x] = 1 + 1", "computed from no element"),
             ("output[x] = a[x] & unknown", "unknown has no value"),
             ("output[x] = a[y] & b[x]", "not a coordinate"),
-            ("output[x] = a[x] + x", "x has no value"),
-            ("output[x] = a[x] + 2 * 3", "computed from no element"),
+            ("output[x] = a[x] + y", "y has no value"),
+            ("output[x] = a[x] + sum(b[y] for y in [0, b[x]))", "must go from numbers and coordinates"),
+            ("output[x] = sum(b[y] for y in [x - 1, x])", "coordinates that are at least 0"),
+            ("output[x] = sum(b[y] for y in [0, x + 1])", "y runs to 4, the dimension has 4"),
+            ("output[x] = sum(1 for y in [0, 9999999))", "goes over more than 1048576 positions"),
             ("output[x] = a[x] & 256", "256 is no bit pattern of UINT8"),
         ],
     )
@@ -160,15 +168,59 @@ class TestValues:
         with pytest.raises(PseudocodeError, match=problem):
             access_map(parse_lines(text), sizes, types=types)
 
-    @pytest.mark.parametrize("text", ["output[x] = a[x] + a[x]", "output[x] = (a[x] + a[x]) & a[x]"])
-    def test_numbers_of_floats(self, text):
-        """A number of a float type is not computed: no expected value is better than a wrong one."""
-        types, sizes = dict.fromkeys(("a", "output"), DataType.FLOAT32), dict.fromkeys(("a", "output"), (2,))
-        lines, tensors = parse_lines(text), {"a": _array(DataType.FLOAT32, [0x3F800000, 0x40000000])}
-        with pytest.raises(PseudocodeError, match="of the type FLOAT32 cannot be computed"):
-            run(access_map(lines, sizes, types=types), tensors)
-        with pytest.raises(PseudocodeError, match="of the type FLOAT32 cannot be computed"):
-            naive.trace(lines, sizes, (0,), tensors, types=types)
+    @pytest.mark.parametrize(
+        ("text", "numbers", "expected"),
+        [
+            (
+                "a[x] + b[x]",
+                [(1.5, 2.25), (0.1, 0.2), (math.inf, 1), (math.inf, -math.inf)],
+                [3.75, None, math.inf, math.nan],
+            ),
+            ("a[x] - b[x]", [(1, 1), (2**24, -1), (3e38, -3e38)], [0.0, None, None]),
+            ("a[x] * b[x]", [(3, 0.5), (0.1, 0.1), (-0.0, 5)], [1.5, None, 0.0]),
+            ("a[x] / b[x]", [(3, 2), (1, 3), (1, 0), (1, math.inf)], [1.5, None, None, 0.0]),
+            ("a[x] % b[x]", [(7.5, 2), (-7.5, 2), (1, 0), (1, math.inf)], [1.5, -1.5, None, None]),
+            ("min(a[x], b[x])", [(1, 2), (-0.0, 0.0), (1, math.nan), (-math.inf, 0)], [1.0, 0.0, None, -math.inf]),
+            ("max(a[x], b[x])", [(1, 2), (-0.0, 0.0), (math.nan, 1)], [2.0, 0.0, None]),
+            ("abs(a[x])", [(-1.5, 0), (-0.0, 0), (-math.inf, 0), (math.nan, 0)], [1.5, 0.0, math.inf, math.nan]),
+            ("-a[x] + 1", [(1, 0), (0.25, 0)], [0.0, 0.75]),
+            ("a[x] + b[x] - a[x]", [(2**24, 1), (2, 1)], [None, 1.0]),
+            ("(a[x] + b[x]) & b[x]", [(2, 2), (1, -1)], [2.0, None]),
+            ("a[x] + x", [(1, 0), (1, 0)], [1.0, 2.0]),
+        ],
+    )
+    def test_numbers_of_floats(self, text, numbers, expected):
+        """A number of a float type is computed exactly. If the type does not hold it, it has no documented value.
+
+        The sign of a zero and the bits of a NaN are open.
+        """
+        types = dict.fromkeys(("a", "b", "output"), DataType.FLOAT32)
+        sizes, lines = dict.fromkeys(types, (len(numbers),)), parse_lines(f"output[x] = {text}")
+        tensors = {
+            name: to_bits(DataType.FLOAT32, column)
+            for name, column in zip("ab", zip(*numbers, strict=True), strict=True)
+        }
+        found = run(access_map(lines, sizes, types=types), tensors)
+        wanted = [None if n is None else to_bits(DataType.FLOAT32, [n])[0] for n in expected]
+        assert wanted == list(found)
+        assert wanted == [naive.trace(lines, sizes, (x,), tensors, types=types).value for x in range(len(numbers))]
+        is_several = [n is not None and (n == 0 or n != n) and "&" not in text for n in expected]
+        assert is_several == [isinstance(bits, AnyPattern) for bits in found]
+
+    def test_several_patterns(self):
+        """A computed zero may have either sign, and a computed NaN any bits; a zero that is moved has one pattern."""
+        types = dict.fromkeys(("a", "b", "output"), DataType.FLOAT16)
+        tensors = {"a": array("H", [0x8000, 0x7C01, 0x3C00, 0]), "b": array("H", [0, 0, 0, 0])}
+        lines = parse_lines("output = a\nif (x < 3) output[x] = a[x] + b[x]")
+        expected = run(access_map(lines, dict.fromkeys(types, (4,)), types=types), tensors)
+        allowed = Tensor(DataType.FLOAT16, (4,), array("H", [0x8000, 0xFFFF, 0x3C00, 0]))
+        assert [] == [*differences(expected, allowed.bits)]
+        assert list(expected) == list(settled(expected, allowed).bits)
+        for at, wrong in enumerate((0x0001, 0x7C00, 0xBC00, 0x8000)):
+            bits = array("H", allowed.bits)
+            bits[at] = wrong
+            assert [at] == [*differences(expected, bits)]
+            assert wrong == settled(expected, Tensor(DataType.FLOAT16, (4,), bits)).bits[at]
 
     def test_precedence(self):
         """The operators bind as in Python, and a printed line is read as the same line."""
@@ -182,15 +234,142 @@ class TestValues:
             assert bracketed == str(parse_lines(bracketed)[0])
 
 
+REDUCTIONS = {  # text -> the sizes of a, b and output; NumPy's result of a and b, or a list with None
+    "output[x] = sum(a[x, j] for j in [0, 4))": ((3, 4), (1,), (3,), lambda a, b: a.sum(1)),
+    "output[x] = sum(a[j] for j in [0, x])": ((5,), (1,), (5,), lambda a, b: np.cumsum(a)),
+    "output[x] = sum(a[j] for j in [x, 4])": ((5,), (1,), (5,), lambda a, b: np.cumsum(a[::-1])[::-1]),
+    "output[x] = sum(a[j] for j in [0, x))": ((5,), (1,), (5,), lambda a, b: np.cumsum(a) - a),
+    "output[x, y] = sum(a[x, k] * b[k, y] for k in [0, 3))": ((2, 3), (3, 4), (2, 4), lambda a, b: a @ b),
+    "output[x] = max(a[x, j] for j in [0, 4))": ((3, 4), (1,), (3,), lambda a, b: a.max(1)),
+    "output[x] = min(a[x, j] for j in [0, 4) if j != x)": (
+        (3, 4),
+        (1,),
+        (3,),
+        lambda a, b: np.where(np.eye(3, 4), 99, a).min(1),
+    ),
+    "output[x] = count(a[j] < a[x] for j in [0, 6))": ((6,), (1,), (6,), lambda a, b: (a[None] < a[:, None]).sum(1)),
+    "output[x] = min(j for j in [0, 4) if count(a[x, k] > a[x, j] for k in [0, 4)) == 0)": (
+        (5, 4),
+        (1,),
+        (5,),
+        lambda a, b: a.argmax(1),
+    ),
+    "output[count(a[j] > a[x] or a[j] == a[x] and j < x for j in [0, 6))] = a[x]": (
+        (6,),
+        (1,),
+        (6,),
+        lambda a, b: np.sort(a)[::-1],
+    ),
+    "output = b\nif (count(a[j] > a[x] or a[j] == a[x] and j < x for j in [0, 6)) < 2) "
+    "output[count(a[j] > a[x] or a[j] == a[x] and j < x for j in [0, 6))] = x": (
+        (6,),
+        (2,),
+        (2,),
+        lambda a, b: np.argsort(-a, kind="stable")[:2],
+    ),
+    "output = b\nif (a[x] != 0) output[count(a[j] != 0 for j in [0, x))] = x": (
+        (6,),
+        (6,),
+        (6,),
+        lambda a, b: np.append(np.flatnonzero(a), b[np.count_nonzero(a) :]),
+    ),
+    "if (a[x] > b[x]) output[x] = a[x]\nif (a[x] <= b[x]) output[x] = b[x]": ((6,), (6,), (6,), np.maximum),
+    "output[x] = sum(a[x + j] * b[j] for j in [0, 3))": ((6,), (3,), (4,), lambda a, b: np.correlate(a, b)),
+    "output[x] = max(a[x + j - 1] for j in [0, 3) if x + j >= 1 and x + j <= 6)": (
+        (6,),
+        (1,),
+        (6,),
+        lambda a, b: np.max([np.roll(np.pad(a, 1, constant_values=-99), -k)[:6] for k in range(3)], 0),
+    ),
+    "output[x] = max(j for j in [0, 0))": ((3,), (1,), (3,), lambda a, b: [None] * 3),
+    "output[x] = count(j >= 0 for j in [0, 0)) + a[x] - a[x]": ((3,), (1,), (3,), lambda a, b: a - a),
+}
+
+
+class TestReductions:
+    """Operators over all values of a coordinate: in values, in targets, and in guards."""
+
+    @pytest.mark.parametrize("data_type", [DataType.INT32, DataType.INT8, DataType.FLOAT32, DataType.FLOAT16])
+    @pytest.mark.parametrize("text", REDUCTIONS)
+    def test_agree_with_numpy(self, text, data_type):
+        """The compiled form, the naive form and NumPy give the same values."""
+        *shapes, function = REDUCTIONS[text]
+        sizes, source = dict(zip(("a", "b", "output"), shapes, strict=True)), np.random.default_rng(len(text))
+        for _ in range(3):
+            values = {name: source.integers(-3, 4, sizes[name]).astype(dtype(data_type)) for name in "ab"}
+            wanted = function(*values.values())
+            bits = [
+                None if n is None else to_bits(data_type, [n])[0]
+                for n in np.asarray(wanted, object).reshape(-1).tolist()
+            ]
+            tensors = {name: to_bits(data_type, own.reshape(-1).tolist()) for name, own in values.items()}
+            types = dict.fromkeys(sizes, data_type)
+            lines = parse_lines(text)
+            assert bits == list(run(access_map(lines, sizes, types=types), tensors))
+            places = [*np.ndindex(sizes["output"])]
+            traced = [naive.trace(lines, sizes, at, tensors, types=types) for at in places]
+            found = [o.value if o.tensor is None or o.address is None else tensors[o.tensor][o.address] for o in traced]
+            assert bits == found
+            assert text == "\n".join(map(str, lines))
+
+    @pytest.mark.parametrize(
+        ("data_type", "numbers", "known"),
+        [
+            (DataType.INT8, [100, 27, -1], True),
+            (DataType.INT8, [100, 28, -1], False),
+            (DataType.INT8, [-100, -28, 1], True),
+            (DataType.INT8, [-100, -29, 1], False),
+            (DataType.UINT8, [200, 55, 0], True),
+            (DataType.FLOAT16, [2048, 1, -1], False),
+            (DataType.FLOAT16, [1024, 1, -1], True),
+            (DataType.FLOAT16, [0.25, -8, 0], True),
+            (DataType.FLOAT32, [2.0**24, 1, 0], False),
+            (DataType.FLOAT32, [math.inf, 1, 0], False),
+            (DataType.FLOAT16, [60000, 10000, -60000], False),
+        ],
+    )
+    def test_order_of_adding(self, data_type, numbers, known):
+        """A sum has a documented value only if the numbers can be added in every order."""
+        sizes, types = {"a": (3,), "output": (1,)}, dict.fromkeys(("a", "output"), data_type)
+        lines, tensors = parse_lines("output[x] = sum(a[j] for j in [0, 3))"), {"a": to_bits(data_type, numbers)}
+        (found,) = run(access_map(lines, sizes, types=types), tensors)
+        assert (to_bits(data_type, [sum(numbers)])[0] if known else None) == found
+        assert found == naive.trace(lines, sizes, (0,), tensors, types=types).value
+
+    def test_without_a_value(self):
+        """An output whose guard has no documented value has none."""
+        sizes, types = {"a": (3,), "output": (3,)}, dict.fromkeys(("a", "output"), DataType.FLOAT32)
+        lines = parse_lines("output = a\nif (max(a[j] for j in [0, 3)) > x) output[x] = 0")
+        for numbers, expected in (([1, 2, 0.5], [0, 0, 0.5]), ([1, math.nan, 2], [None] * 3)):
+            tensors = {"a": to_bits(DataType.FLOAT32, numbers)}
+            wanted = [None if n is None else to_bits(DataType.FLOAT32, [n])[0] for n in expected]
+            assert wanted == list(run(access_map(lines, sizes, types=types), tensors))
+
+    def test_wider_than_its_operands(self):
+        """The output's type holds what is computed on the way: products of INT8 in an INT32."""
+        sizes = {"a": (2,), "b": (2,), "output": (1,)}
+        types = {"a": DataType.INT8, "b": DataType.UINT8, "output": DataType.INT32}
+        tensors = {"a": to_bits(DataType.INT8, [-128, 127]), "b": to_bits(DataType.UINT8, [255, 255])}
+        lines = parse_lines("output[x] = sum(a[j] * b[j] for j in [0, 2))")
+        assert [to_bits(DataType.INT32, [-255])[0]] == list(run(access_map(lines, sizes, types=types), tensors))
+
+    def test_shown(self):
+        """A text of one element shows the values of the reduction, up to eight."""
+        sizes, types = {"a": (9,), "output": (1,)}, dict.fromkeys(("a", "output"), DataType.INT8)
+        lines, tensors = parse_lines("output[x] = max(a[j] for j in [0, 9))"), {"a": array("B", range(9))}
+        text = naive.trace(lines, sizes, (0,), tensors, types=types).text
+        assert text.startswith("output[0] = max((a[0] = 0), (a[1] = 1), ") and text.endswith("(a[7] = 7), ...)")
+
+
 def _array(data_type, values):
     return Tensor.from_bytes(data_type, (len(values),), np.asarray(values, f"<u{data_type.size}").tobytes()).bits
 
 
 @contextmanager
-def registered_with(formula, folder):
+def registered_with(formula, folder, target="output[x]"):
     """Has BIT_AND registered with another formula, and gives its spec."""
     own, spec = dataclasses.replace(bit_and.OPERATOR), Path(bit_and.__file__).with_suffix(".toml")
-    text = spec.read_text(encoding="utf-8").replace("a[x] & b[x]", formula)
+    text = spec.read_text(encoding="utf-8").replace("output[x] = a[x] & b[x]", f"{target} = {formula}")
     (folder / "own.toml").write_text(text, encoding="utf-8")
     register_operator(own, spec=folder / "own.toml")
     try:
@@ -204,6 +383,9 @@ def operator(tmp_path):
     """BIT_AND, registered without chosen cases."""
     with registered_with("a[x] & b[x]", tmp_path):
         yield OPERATORS["ELEMENT_WISE_BIT_AND"]
+
+
+NAMES = [name.removeprefix("value-") for name in EXPRESSION_FAULTS]
 
 
 class TestOperator:
@@ -225,8 +407,8 @@ class TestOperator:
             ("a[x] << 1", [0, 0, 84, 254]),
             ("a[x] >> 1", [0, 64, 21, 127]),
             ("~a[x] & b[x]", [7, 1, 5, 0]),
-            ("count(a[x])", [0, 1, 3, 8]),
-            ("count(a[x] ^ b[x]) + 1", [4, 2, 4, 5]),
+            ("bit_count(a[x])", [0, 1, 3, 8]),
+            ("bit_count(a[x] ^ b[x]) + 1", [4, 2, 4, 5]),
         ],
     )
     def test_of_a_spec(self, tmp_path, formula, expected):
@@ -309,6 +491,34 @@ class TestOperator:
         samples = [*operator.samples()]
         assert {DataType.INT32} == {desc.output.data_type for desc in samples}
         assert all(map(operator.expressed, samples))
+
+    @pytest.mark.parametrize(
+        ("formula", "seen"),
+        [
+            ("a[x] & b[x]", {"other-operator", "narrower", "narrower-signed", "sign-lost"}),
+            ("~a[x] | b[x]", {"other-operator", "operator-lost", "narrower", "narrower-signed"}),
+            ("a[x] << (b[x] & 7)", {"other-operator", "operands-exchanged", "narrower"}),
+            ("a[x] < b[x]", {"other-operator", "operands-exchanged", "narrower", "narrower-signed"}),
+            ("a[x] <= a[x] * 1", {"other-operator", "equality"}),
+            (
+                "sum(min(a[j, n], b[m, n]) for j in [0, 2) if j <= m) & 255",
+                {*NAMES} - {"operator-lost"},
+            ),
+        ],
+    )
+    def test_faults_of_expressions(self, tmp_path, formula, seen):
+        """Each fault that is made from the table of operators changes the output exactly where a formula has such an operator."""
+        with registered_with(formula, tmp_path, "output[m, n]" if "j" in formula else "output[x]") as spec:
+            assert spec.computes_values
+            assert {"standard"} == {fault.tier for fault in EXPRESSION_FAULTS.values()}
+            desc, tensors = example_descriptor(spec, "1")
+            tensors.pop("OutputTensor")
+            arrays = CaseArrays(Case("own", desc, tensors))
+            assert list(desc.interpret(tensors)) == arrays.right.tolist()
+            changed = {n for n, f in EXPRESSION_FAULTS.items() if f.bits(arrays).tolist() != arrays.right.tolist()}
+            changed = {name.removeprefix("value-") for name in changed}
+        assert seen == changed
+        assert {None} == {fault.tier for fault in EXPRESSION_FAULTS.values()}
 
     def test_faults_of_addresses(self, operator):
         """A fault in the address of the first input changes the values."""

@@ -17,6 +17,7 @@ from opmap.faults import FAULTS
 from opmap.faults.arrays import ARRAY_FAULTS
 from opmap.faults.conditions import CONDITION_FAULTS
 from opmap.faults.conversions import CONVERSION_FAULTS
+from opmap.faults.expressions import EXPRESSION_FAULTS
 from opmap.operators import OPERATORS
 from opmap.tensors import Tensor
 
@@ -37,7 +38,7 @@ CHOSEN = "2ada4689794d106dc2a3877f2c4e3f874046d0eb6b05e31fabf5c5a9e4100221"
 
 _LATER = (*CONVERSION_FAULTS, *ARRAY_FAULTS, *CONDITION_FAULTS)
 _LATER += ("limit-of-position", "index-32-bits-position", "constant-along-last")
-_LATER += ("strides-in-inverse-order", "strides-of-0-packed")
+_LATER += ("strides-in-inverse-order", "strides-of-0-packed", *EXPRESSION_FAULTS)
 
 FIRST_FAULTS = {name: fault for name, fault in FAULTS.items() if name not in _LATER}
 """The faults whose score is kept; families that came later are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from opmap.engines.arrays import dtype_of, wrong_outputs
 from opmap.faults.case_arrays import Bits, CaseArrays
 from opmap.faults.fault import Array, Fault, FaultProvider
 from opmap.faults.registry import FAULTS
-from opmap.judge.compare import undefined
+from opmap.tensors import is_open
 from opmap.vocabulary import Tier, tiers_in
 
 
@@ -84,8 +85,8 @@ def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callabl
     bits_type = f"<u{dtype.itemsize}"
     expected = case.expected
     documented = None
-    if undefined(expected):
-        documented = np.array([bits is not None for bits in expected])
+    if not isinstance(expected, (array, memoryview)):
+        documented = np.array([not is_open(bits) for bits in expected])
         expected = [bits or 0 for bits in expected]
     expected_bits = np.asarray(expected, bits_type)
 
@@ -111,12 +112,14 @@ def summary(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> Itera
             status = f"{'CAUGHT, but ' if s.first else ''}no valid input shows it: {s.fault.equivalent}"
         elif s.first:
             status = f"{s.first}{' alone' if s.alone else ''}"
+        elif s.fault.tier is None:
+            status = "no operator of the package computes values"
         elif s.due(tier):
             status = f"NOT CAUGHT{f', needs {s.fault.needs}' if s.fault.needs else ''}"
         else:
             status = f"not caught, needs {s.fault.needs}"
         yield f"{s.name:36} {len(s.caught_by):6}  {status}"
-    real = [s for s in scores if not s.fault.equivalent]
+    real = [s for s in scores if s.fault.tier]
     yield f"{sum(bool(s.caught_by) for s in real)} of {len(real)} faults caught by the {len(cases)} cases of {tier}"
     wrong = [s.name for s in scores if not s.right(tier)]
     if wrong:

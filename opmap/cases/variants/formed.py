@@ -18,7 +18,7 @@ from ...engines.arrays import to_array
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
 from ...pseudocode import equals_documented
-from ...tensors import DataType, Tensor
+from ...tensors import DataType, Tensor, is_open
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,11 @@ class Formed:
         return self.mapped.feed(inputs.tensors, inputs.desc).get(field, inputs.tensors[field]).bits
 
     def expected_array(self, name: str, inputs: Inputs) -> np.ndarray:
-        """Returns what a graph output must be. If it has undocumented elements, these are masked."""
+        """Returns what a graph output must be. Elements for which more than one bit pattern is right are masked."""
         bits, sizes = self.expected(name, inputs), self.output_sizes(name, inputs)
         array = to_array(Tensor(self.output_type(name, inputs), sizes, [b or 0 for b in bits]))
-        undocumented = np.array([b is None for b in bits], bool).reshape(sizes)
-        return np.ma.array(array, mask=undocumented) if undocumented.any() else array
+        mask = np.array([*map(is_open, bits)], bool).reshape(sizes)
+        return np.ma.array(array, mask=mask) if mask.any() else array
 
 
 def plain_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engines.arrays import bytes_of, dtype_of, wrong_array
 from ...engines.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run
-from ...tensors import Tensor
+from ...tensors import Tensor, settled
 from .formed import Formed, Inputs
 from .run_modes import SESSION, RunMode, VariantStep
 
@@ -24,7 +24,7 @@ class Check:
     """One output that was held against its expected values.
 
     `label` says which run and output it is, `field` which tensor of the descriptor it must equal. `expected` has None for
-    undocumented elements. `problem` is what is wrong with its type or shape; `actual` is None then.
+    undocumented elements; `actual` has the expected bit pattern where its own stands for the same number. `problem` is what is wrong with its type or shape; `actual` is None then.
     """
 
     label: str
@@ -144,4 +144,5 @@ class VariantRun:
             actual = Tensor(data_type, sizes, bits)
         else:
             actual = Tensor.from_bytes(data_type, sizes, elements)
-        return Check(label, inputs, field, formed.expected(name, inputs), actual)
+        expected = formed.expected(name, inputs)
+        return Check(label, inputs, field, expected, settled(expected, actual))

@@ -18,6 +18,7 @@ from ...engines.sessions import CPU
 from ...errors import InputError
 from ...mapping.dxdispatch import desc_json
 from ...operators import OPERATORS
+from ...tensors import settled
 from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 from ..compare import differences, unravel
 from ..decide import decide_right, no_judge
@@ -111,7 +112,7 @@ class NodeJudge:
             shape = output.sizes if array.shape in shapes else shape
         array = array.reshape(shape)
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
-        actual = None if problem else from_array(array)
+        actual = None if problem else settled(inputs.expected, from_array(array))
         label = name if len(names) > 1 else ""
         return Check(label, inputs, inputs.output_field, inputs.expected, actual, problem)
 

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,10 +25,10 @@ from ...cases.variants import VARIANTS, Formed
 from ...cases.variants.forms_constants import EXTERNAL_FILE
 from ...errors import InputError, shown
 from ...files import TEMPORARY, is_stream, read_bytes, replace, without_limit
-from ...judge.compare import undefined
 from ...judge.onnx_models.reading import MANIFEST
 from ...mapping import IndexConversion, MappedModel, map_descriptor
 from ...operators import OPERATORS, not_expressible
+from ...tensors import AnyPattern
 from .dxdispatch_files import dispatch_files
 
 
@@ -49,25 +49,29 @@ class ModelFolder:
     @cached_property
     def undocumented(self) -> list[str]:
         """The elements without a documented value: `OutputTensor[3]`, or `OutputTensor[3:7]` for 3 to 6; flat and row-major."""
+        return self._elements(lambda bits: bits is None)
+
+    def _elements(self, which: Callable[[int | None], bool]) -> list[str]:
         listed: list[str] = []
         for field, expected in self.case.inputs.all_expected.items():
-            if undefined(expected):
-                missing = [i for i, bits in enumerate(expected) if bits is None]
-                for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
-                    places = [place for _, place in run]
-                    end = f":{places[-1] + 1}" if len(places) > 1 else ""
-                    listed.append(f"{field}[{places[0]}{end}]")
+            found = [i for i, bits in enumerate(expected) if which(bits)]
+            for _, run in groupby(enumerate(found), lambda pair: pair[1] - pair[0]):
+                places = [place for _, place in run]
+                end = f":{places[-1] + 1}" if len(places) > 1 else ""
+                listed.append(f"{field}[{places[0]}{end}]")
         return listed
 
     @property
     def facts(self) -> dict[str, object]:
         """What the manifest says of the folder."""
-        return {
+        facts: dict[str, object] = {
             "case": self.case.id,
             "variant": self.case.variant,
             "substitutions": self.substitutions,
             "undocumented": self.undocumented,
         }
+        several = self._elements(lambda bits: isinstance(bits, AnyPattern))
+        return facts | ({"several_bit_patterns": several} if several else {})
 
     @property
     def files(self) -> dict[str, bytes]:

@@ -1,0 +1,101 @@
+"""Faults in the values that an operator computes. Each is made from the table of operators, for all of them at once."""
+
+from __future__ import annotations
+
+from ..pseudocode import Computed, Expression, LoopPosition, Reduced
+from ..pseudocode.arithmetic import ARITHMETIC
+from ..tensors import DataType
+from .case_arrays import Bits
+from .fault import Fault
+
+Node = Computed | Reduced
+
+_OTHERS = {
+    **{"&": "|", "|": "^", "^": "&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "*": "+", "/": "%", "%": "/"},
+    **{"min": "max", "max": "min", "and": "or", "or": "and", "xor": "or", "sum": "max", "count": "max"},
+    **{"==": "!=", "!=": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="},
+}
+_WITH_EQUALITY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "<=", "!=": "<"}
+
+
+def _other_operator(node: Node) -> Expression:
+    return node._replace(operator=_OTHERS.get(node.operator, node.operator)) if len(node.operands) == 2 else node
+
+
+def _equality(node: Node) -> Expression:
+    return node._replace(operator=_WITH_EQUALITY.get(node.operator, node.operator))
+
+
+def _exchanged(node: Node) -> Expression:
+    return node._replace(operands=node.operands[::-1]) if isinstance(node, Computed) else node
+
+
+def _left_out(node: Node) -> Expression:
+    """Leaves out an operator of one operand that gives what it takes."""
+    own = isinstance(node, Computed) and len(node.operands) == 1 and ARITHMETIC[node.operator]
+    return node.operands[0] if own and own.takes == own.gives else node
+
+
+def _one_short(node: Node) -> Expression:
+    """Leaves out the last position of a reduction."""
+    if isinstance(node, Computed):
+        return node
+    value, condition = node.operands
+    before_last = Computed("<", (LoopPosition(node.loop), node.length - 1))
+    return node._replace(operands=(value, Computed("and", (condition, before_last))))
+
+
+def _condition_lost(node: Node) -> Expression:
+    return node._replace(operands=(node.operands[0], 1)) if isinstance(node, Reduced) else node
+
+
+def _half(bits: Bits, data_type: DataType) -> Bits:
+    """Returns the lower half of each element, as a narrower type keeps it."""
+    return bits & bits.dtype.type((1 << data_type.size * 4) - 1)
+
+
+def _extended(bits: Bits, data_type: DataType) -> Bits:
+    """Returns the lower half of each element with its sign, as a narrower signed type keeps it."""
+    half = data_type.size * 4
+    return ((bits & bits.dtype.type((1 << half) - 1)) ^ bits.dtype.type(1 << half - 1)) - bits.dtype.type(1 << half - 1)
+
+
+def _sign_lost(bits: Bits, data_type: DataType) -> Bits:
+    return bits & bits.dtype.type((1 << data_type.size * 8 - 1) - 1)
+
+
+_NEEDS = "a value that is computed"
+
+EXPRESSION_FAULTS = {
+    "value-other-operator": Fault(
+        text="another operator computes the value: | for &, - for +, max for min",
+        expression=_other_operator,
+        needs=_NEEDS,
+    ),
+    "value-operator-lost": Fault(
+        text="an operator of one operand does nothing: the sign of -x, each bit of ~x",
+        expression=_left_out,
+        needs=_NEEDS,
+    ),
+    "value-operands-exchanged": Fault(
+        text="the operands of each operator are exchanged", expression=_exchanged, needs=_NEEDS
+    ),
+    "value-equality": Fault(
+        text="a comparison holds for equal numbers where it must not, or the other way round",
+        expression=_equality,
+        needs=_NEEDS,
+    ),
+    "value-narrower": Fault(
+        text="a value is computed from the lower half of each element", operand=_half, needs=_NEEDS
+    ),
+    "value-narrower-signed": Fault(
+        text="a value is computed from the lower half of each element, sign-extended", operand=_extended, needs=_NEEDS
+    ),
+    "value-sign-lost": Fault(
+        text="a value is computed from elements without their highest bit", operand=_sign_lost, needs=_NEEDS
+    ),
+    "reduction-short": Fault(text="a reduction leaves out its last position", expression=_one_short, needs=_NEEDS),
+    "reduction-condition-lost": Fault(
+        text="a reduction takes every position, whatever its condition is", expression=_condition_lost, needs=_NEEDS
+    ),
+}
