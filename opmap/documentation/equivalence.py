@@ -73,22 +73,22 @@ def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
     def terms(node: tree.Expression | tree.Repeat) -> _Terms:
         """Returns an expression as a sum, without the terms that cancel out."""
         match node:
-            case tree.Integer(number):
+            case tree.Constant(int(number)):
                 return {None: number}
             case tree.Name(text) if text in definitions:
                 return definitions[text]
-            case tree.Sum(parts):
-                total: _Terms = {}
-                for sign, part in parts:
-                    for term, count in terms(part).items():
+            case tree.Operation("+" | "-" as sign, (first, *others)) if others:
+                total = terms(cast(tree.Expression, first))
+                for part in others:
+                    for term, count in terms(cast(tree.Expression, part)).items():
                         total[term] = total.get(term, 0) + (count if sign == "+" else -count)
                 return {term: count for term, count in total.items() if count}
             case tree.Name(text):
                 return {node_id("name", text): 1}
             case tree.Repeat(number):
                 return {node_id("repeat", number): 1}
-            case tree.Element(name, index):
-                return {node_id("element", name, value_id(index)): 1}
+            case tree.Reference(name, (index,)):
+                return {node_id("element", name, value_id(cast(tree.Expression, index))): 1}
             case tree.Slice(name, start, stop):
                 return {node_id("slice", name, value_id(start), value_id(stop)): 1}
             case tree.Operation(operator, operands):

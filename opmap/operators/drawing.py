@@ -22,12 +22,13 @@ from ..pseudocode import align, check, elementwise, evaluate, field_values, stat
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
-    Element,
     Expression,
     FormulaStatement,
     Membership,
     Name,
-    Sum,
+    Operation,
+    Reference,
+    summands,
 )
 from ..spec import Field, Spec
 from ..tensors import SCALAR_VALUES
@@ -93,8 +94,9 @@ class Rules:
         self.sums: list[tuple[tuple[str, ...], Expression]] = []
         for statement in itertools.chain(*parsed):
             match statement:
-                case Comparison(Sum(terms), "<=", right) if all(s == "+" and str(t) in self.numbers for s, t in terms):
-                    self.sums.append((tuple(str(term) for _, term in terms), right))
+                case Comparison(Operation("+") as total, "<=", right):
+                    terms = tuple(map(str, summands(total)))
+                    self.sums += [(terms, right)] if {*terms} <= self.numbers.keys() else []
             if self._is_range(statement) and not isinstance(statement, Assignment):
                 subject = statement.value if isinstance(statement, Membership) else statement.left
                 self.ranges.setdefault(str(subject), []).append(statement)
@@ -113,11 +115,9 @@ class Rules:
         match statement:
             case Membership(Name(name)) | Comparison(Name(name), "<=" | "<" | ">=" | ">" | "=="):
                 return name in self.numbers or (name.endswith(".Sizes") and not _is_equality(statement))
-            case Comparison(
-                Element(), _, Element()
-            ):  # one size limits another: no range of numbers, checked at the end
+            case Comparison(Reference(), _, Reference()):  # one size limits another: no range, checked at the end
                 return False
-            case Membership(Element(name)) | Comparison(Element(name), "<=" | "<" | ">=" | ">"):
+            case Membership(Reference(name)) | Comparison(Reference(name), "<=" | "<" | ">=" | ">"):
                 return name.endswith(".Sizes")
         return False
 
@@ -126,16 +126,16 @@ def _is_equality(statement: FormulaStatement) -> bool:
     return isinstance(statement, Assignment) or (isinstance(statement, Comparison) and statement.operator == "==")
 
 
-def _counting(statement: FormulaStatement) -> Iterator[Element]:
+def _counting(statement: FormulaStatement) -> Iterator[Reference]:
     """Gives the sizes that a statement uses as numbers: they decide how many other sizes there are."""
     match statement:
-        case Assignment(name, Element() as element) if not name.endswith(".Sizes"):
+        case Assignment(name, Reference() as element) if not name.endswith(".Sizes"):
             yield element
-        case Comparison(Element(), _, Element()):
+        case Comparison(Reference(), _, Reference()):
             return
-        case Comparison(Element() as element, operator, _) if operator != "==":
+        case Comparison(Reference() as element, operator, _) if operator != "==":
             yield element
-        case Membership(Element() as element, _):
+        case Membership(Reference() as element, _):
             yield element
 
 
@@ -273,7 +273,7 @@ class PartialDescriptor:
 
     def counts_in(self, tensor: str) -> Iterator[tuple[Unknown, list[int]]]:
         """Gives the unknown sizes of a tensor that formulas use as numbers, each with the numbers that fit."""
-        elements = [element for element in self.rules.counts if element.name == f"{tensor}.Sizes"]
+        elements = [element for element in self.rules.counts if element.tensor == f"{tensor}.Sizes"]
         names = self.environment() if elements else {}
         for element in elements:
             unknown = evaluate(element, names)

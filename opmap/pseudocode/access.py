@@ -41,9 +41,9 @@ from .expansion import whole
 from .tree import (
     ZERO,
     Constant,
-    Coordinate,
     Copy,
     Line,
+    Name,
     Operation,
     Reduction,
     Reference,
@@ -423,7 +423,7 @@ class _Loops:
         for loop, coordinate in self._coordinates(counted):
             if isinstance(coordinate, Constant) and counted is not line.target:
                 lengths[loop] = 1
-            elif not isinstance(coordinate, Coordinate) or coordinate.name in self.numbers:
+            elif not isinstance(coordinate, Name) or coordinate.name in self.numbers:
                 raise PseudocodeError(f"{counted} does not name each coordinate once")
             else:
                 self.numbers[coordinate.name] = loop
@@ -442,7 +442,7 @@ class _Loops:
         """Returns the move that writes the values of an expression."""
         sources: list[Address] = []
         value = self._value(node, sources)
-        if not sources and not any(isinstance(part, (Coordinate, Reduction)) for part in walk(node)):
+        if not sources and not any(isinstance(part, (Name, Reduction)) for part in walk(node)):
             raise PseudocodeError(f"{self.line}: the value is computed from no element")
         source, *others = sources or [Address(ZERO, self.sizes, ())]
         return Move(target, source, None, tuple(others), value)
@@ -455,7 +455,7 @@ class _Loops:
                 if address not in sources:
                     sources.append(address)
                 return Operand(sources.index(address))
-            case Coordinate(name) if name in self.numbers:
+            case Name(name) if name in self.numbers:
                 return LoopPosition(self.numbers[name])
             case Constant(int(value)):
                 return value
@@ -509,7 +509,7 @@ class _Loops:
         of the loops.
         """
         if any(isinstance(n, Reduction) or (isinstance(n, Reference) and self._is_data(n)) for n in walk(node)):
-            loops = [Coordinate(name) for name in self.numbers]
+            loops = [Name(name) for name in self.numbers]
             steps = tuple(enumerate(strides_of(self.sizes)))
             terms = (Term(size, stride, i) for (i, stride), size in zip(steps, self.sizes, strict=True))
             name = f"{node} for each of {', '.join(map(str, loops))} of sizes {show(self.sizes)}"
@@ -518,7 +518,7 @@ class _Loops:
         match node:
             case Constant(int(value)):
                 return value
-            case Coordinate(name) if name in self.numbers:
+            case Name(name) if name in self.numbers:
                 return LoopPosition(self.numbers[name])
             case Reference():
                 return self._read(node)
@@ -541,7 +541,7 @@ class _Loops:
                     terms.append(Term(size, stride, computed=computed))
                 case Reference() as index:
                     terms.append(Term(size, stride, read=self._read(index)))
-                case Coordinate() as coordinate:
+                case Name() as coordinate:
                     terms.append(Term(size, stride, self._loop(coordinate, size)))
                 case Constant(int(value)):
                     is_loop = reference is self._counted and dimension not in places  # its leading dimensions are loops
@@ -560,7 +560,7 @@ class _Loops:
                 offset = int(coordinate.value)
             elif coordinate == Constant(0):
                 continue
-            elif isinstance(coordinate, Coordinate):
+            elif isinstance(coordinate, Name):
                 steps.append((self._loop(coordinate, sizes[dimension]), strides[dimension]))
             else:
                 raise PseudocodeError(f"{reference}: an index of an index cannot be run")
@@ -586,7 +586,7 @@ class _Loops:
                 raise PseudocodeError(f"{reference}: there is no {coordinate}, the dimension has {sizes[dimension]}")
         return places
 
-    def _loop(self, coordinate: Coordinate, size: int) -> int:
+    def _loop(self, coordinate: Name, size: int) -> int:
         """Returns the number of the loop that a coordinate names. Raises PseudocodeError if it leaves a dimension of this size."""
         if coordinate.name not in self.numbers:
             raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.line.counted}")

@@ -24,12 +24,12 @@ from .tree import (
     Branch,
     Constant,
     Continuation,
-    Coordinate,
     Copy,
     Definition,
     Dimensions,
     Each,
     Line,
+    Name,
     Node,
     Operation,
     Reduction,
@@ -128,7 +128,7 @@ class _Scope:
         for node in nodes:
             match node:
                 case Copy(target, source) if target != self.output:
-                    self.names[target] = self.value(Constant(0) if source == ZERO else Coordinate(source))
+                    self.names[target] = self.value(Constant(0) if source == ZERO else Name(source))
                 case Copy():
                     yield node
                 case Line():
@@ -152,7 +152,7 @@ class _Scope:
         if series is None:
             sizes = self.names.get(f"{tensor}.Sizes", ())
             series = tuple(COORDINATES[: len(sizes)])
-        self.names["coordinate"] = coordinates = tuple(map(Coordinate, series))
+        self.names["coordinate"] = coordinates = tuple(map(Name, series))
         places = zip(("coordinate.x", "coordinate.y"), reversed(coordinates), strict=False)
         self.names.update(places)
         return self
@@ -162,10 +162,10 @@ class _Scope:
         name, value = definition.name, self.value(definition.value)
         self.spend(sum(1 for part in _parts(value) for _ in islice(walk(part), MOST_WORK + 1)))
         if definition.operator == "+=":
-            target = Coordinate(name) if definition.index is None else Reference(name, (definition.index,))
+            target = Name(name) if definition.index is None else Reference(name, (definition.index,))
             value = self.computed("+", [self.value(target), value])
         if definition.index is not None:
-            items, at = self.value(Coordinate(name)), self.number(definition.index)
+            items, at = self.value(Name(name)), self.number(definition.index)
             if not isinstance(items, tuple) or not 0 <= at < len(items) or isinstance(value, tuple):
                 raise PseudocodeError(f"{definition}: {name} has no such element")
             value = (*items[:at], value, *items[at + 1 :])
@@ -198,12 +198,12 @@ class _Scope:
     def value(self, node: Subscript) -> _Value:
         """Returns an expression with all names replaced, and computed as far as it is a number."""
         match node:
-            case Coordinate(text):
+            case Name(text):
                 name = self.named(text)
                 if name in self.names:
                     return _node(self.names[name])
                 if name in self.expansion.series:
-                    return tuple(map(Coordinate, self.expansion.series[name]))
+                    return tuple(map(Name, self.expansion.series[name]))
                 return Constant(name) if name.isupper() and len(name) > 1 else node
             case Reference(text, (index,)) if isinstance(self.names.get(name := self.named(text)), tuple):
                 items, at = _node(self.names[name]), self.number(index)
@@ -213,7 +213,7 @@ class _Scope:
             case Reference():
                 references = self.references(node)
                 return references if node.tensor in self.expansion.tuples else references[0]
-            case Operation("given", (Coordinate(name),)):
+            case Operation("given", (Name(name),)):
                 return Constant(int(f"{name}.Sizes" in self.names))
             case Operation(operator, operands):
                 value = self.computed(operator, [self.value(cast(Subscript, operand)) for operand in operands])
@@ -230,7 +230,7 @@ class _Scope:
 
     def named(self, text: str) -> str:
         """Returns the name of a tensor or of its sizes; of one in an array of tensors with its number, `inputs[0]`."""
-        return _NUMBERED.sub(lambda i: str(self.number(Coordinate(i[0]))), text) if "[" in text else text
+        return _NUMBERED.sub(lambda i: str(self.number(Name(i[0]))), text) if "[" in text else text
 
     def computed(self, operator: str, values: Sequence[_Value]) -> _Value:
         """Returns the result of an operator, for each element if there are lists."""
@@ -257,7 +257,7 @@ class _Scope:
             if isinstance(coordinate, Rest):
                 if not series:
                     raise PseudocodeError(f"{reference}: the operator's expansion has no coordinates for this ...")
-                coordinates += map(Coordinate, series.pop(0))
+                coordinates += map(Name, series.pop(0))
                 continue
             value = self.value(coordinate)
             coordinates += _parts(value)
@@ -265,7 +265,7 @@ class _Scope:
             if isinstance(part, Constant) and isinstance(part.value, str):
                 raise PseudocodeError(f"{reference}: {part} is not a number")
         for following in series:
-            coordinates += map(Coordinate, following)
+            coordinates += map(Name, following)
         if tensor in self.expansion.tuples:
             count = self.expansion.tuples[tensor]
             return tuple(Reference(tensor, (*coordinates, Constant(k))) for k in range(count))
@@ -321,7 +321,7 @@ def whole(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
     target = line.target
     if target.coordinates != (Rest(),) or target.tensor not in sizes:
         return line
-    coordinates = tuple(map(Coordinate, COORDINATES[: len(sizes[target.tensor])]))
+    coordinates = tuple(map(Name, COORDINATES[: len(sizes[target.tensor])]))
     return Line(Reference(target.tensor, coordinates), line.source, line.condition, line.guard)
 
 
@@ -380,8 +380,8 @@ def canonical(statement: Statement, tensors: Mapping[str, str] | None = None) ->
         match node:
             case Reference(tensor, coordinates):
                 return Reference(fields.get(tensor, tensor), coordinates)
-            case Coordinate(name):
-                return Coordinate(names.setdefault(name, f"{COORDINATES[len(names) % 16]}{len(names) // 16 or ''}"))
+            case Name(name):
+                return Name(names.setdefault(name, f"{COORDINATES[len(names) % 16]}{len(names) // 16 or ''}"))
         return node
 
     if isinstance(statement, Copy):

@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any, cast
 
@@ -20,19 +20,18 @@ from .parser import parse_formula
 from .tree import (
     Assignment,
     Comparison,
-    Element,
+    Constant,
     Expression,
     FormulaStatement,
-    Integer,
     Interval,
     Listing,
     Membership,
     Name,
     Operand,
     Operation,
+    Reference,
     Repeat,
     Slice,
-    Sum,
     show,
 )
 
@@ -77,17 +76,15 @@ def evaluate(node: Expression, environment: Environment) -> Value:
 def _function(node: Operand) -> Function:
     """Returns the function that gives an expression's value. The formulas of a spec are evaluated for each descriptor."""
     match node:
-        case Integer(value):
+        case Constant(value):
             return lambda names: value
         case Name(text):
             return _named(text)
-        case Sum(((_, first), *terms)):
-            return _sum(_numbers(first), [(sign, _numbers(term)) for sign, term in terms])
         case Operation(sign, operands):
             functions = [_numbers(operand) for operand in operands]
             return lambda names: _computed(sign, [function(names) for function in functions])
-        case Element(name, index):
-            items, at = _list(Name(name)), _number(index)
+        case Reference(name, (index,)):
+            items, at = _list(Name(name)), _number(cast(Expression, index))
             return lambda names: _element(name, items(names), at(names))
         case Slice(name):
             items, bounds = _list(Name(name)), _bounds(node)
@@ -114,17 +111,9 @@ def _named(text: str) -> Function:
     return named
 
 
-def _sum(first: Function, terms: Sequence[tuple[str, Function]]) -> Function:
-    def total(names: Environment) -> Value:
-        total = first(names)
-        for sign, term in terms:
-            total = _computed(sign, [total, term(names)])
-        return total
-
-    return total
-
-
 def _computed(sign: str, values: Sequence[Value]) -> Value:
+    if len(values) > 2:  # a sum that is written out
+        return reduce(lambda total, value: _computed(sign, [total, value]), values)
     return elementwise(lambda numbers: compute(sign, numbers), values)
 
 
@@ -231,7 +220,7 @@ def _summed(node: Any, name: str, numbered: Sequence[str]) -> Any:
     """Returns a node of a formula with each `sum` written out."""
     if isinstance(node, Operation) and node.operator == "sum" and name in str(node):
         terms = [_renamed(node.operands[0], {name: own}) for own in numbered]
-        return Sum(tuple(("+", term) for term in terms)) if terms else Integer(0)
+        return Operation("+", tuple(terms)) if len(terms) > 1 else terms[0] if terms else Constant(0)
     return _each_part(node, lambda part: _summed(part, name, numbered))
 
 
@@ -394,7 +383,7 @@ def _outside(value: Expression, interval: Interval, environment: Environment) ->
     is_list = any(isinstance(part, tuple) for part in parts)
     for at, (number, start, stop) in enumerate(cast("Sequence[Any]", rows if is_list else [rows])):
         if not start <= number < stop + interval.closed:
-            bounds = Interval(Integer(start), Integer(stop), interval.closed)
+            bounds = Interval(Constant(start), Constant(stop), interval.closed)
             if is_list:
                 value, low, high = (_at(part, at, environment) for part in (value, interval.start, interval.stop))
                 interval = Interval(low, high, interval.closed)
@@ -406,11 +395,9 @@ def _at(node: Expression, at: int, environment: Environment) -> Expression:
     """Returns an expression for one element of the list that it gives: `Sizes[2] + 1` of `Sizes + 1`."""
     match node:
         case Name(text) if isinstance(environment.get(text), tuple):
-            return Element(text, Integer(at))
+            return Reference(text, (Constant(at),))
         case Slice(name):
-            return Element(name, Integer(_bounds(node)(environment)[0] + at))
-        case Sum(terms):
-            return Sum(tuple((sign, _at(term, at, environment)) for sign, term in terms))
+            return Reference(name, (Constant(_bounds(node)(environment)[0] + at),))
         case Operation(sign, operands):
             return Operation(sign, tuple(_at(cast(Expression, o), at, environment) for o in operands))
     return node
@@ -450,7 +437,10 @@ def _compared_lists(
 
 def _subject(node: Expression, environment: Environment) -> str:
     """Returns the text of an expression; in `Sizes[n]` the index is shown as a number."""
-    return f"{node.name}[{evaluate(node.index, environment)}]" if isinstance(node, Element) else str(node)
+    match node:
+        case Reference(name, (index,)):
+            return f"{name}[{evaluate(cast(Expression, index), environment)}]"
+    return str(node)
 
 
 def _with_value(node: Expression | Interval, value: str) -> str:

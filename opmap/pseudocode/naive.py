@@ -20,9 +20,9 @@ from .expansion import full_rank
 from .tree import (
     ZERO,
     Constant,
-    Coordinate,
     Copy,
     Line,
+    Name,
     Operation,
     Reduction,
     Reference,
@@ -165,7 +165,7 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
     If the written element depends on an index or is computed, all values are tried, else only those that write `at`.
     """
     counted = line.counted
-    names = [(d, c.name) for d, c in enumerate(counted.coordinates) if isinstance(c, Coordinate)]
+    names = [(d, c.name) for d, c in enumerate(counted.coordinates) if isinstance(c, Name)]
     if line.target.names_positions:
         yield {name: at[d] for d, name in names}
     else:
@@ -207,16 +207,16 @@ class _Reader:
         match node:
             case Constant(int(value)):
                 return node, value
-            case Coordinate(name):
+            case Name(name):
                 return Constant(coordinates[name]), coordinates[name]
             case Reference(tensor):
                 word, place = self.resolve(node, coordinates)
                 bits = None if place is None else self.tensors[tensor][_address(place, self.sizes[tensor])]
                 own = None if tensor in self.indices else self.types.get(tensor)
                 if own is None or bits is None:
-                    return Coordinate(f"({word} = {bits})"), bits
+                    return Name(f"({word} = {bits})"), bits
                 value = bits if patterns else numbers_of(own, [bits])[0]
-                return Coordinate(f"({word} = {f'0x{bits:0{own.size * 2}X}' if patterns else value})"), value
+                return Name(f"({word} = {f'0x{bits:0{own.size * 2}X}' if patterns else value})"), value
             case Operation(operator, operands):
                 reads = (read.tensor for read in walk(node) if isinstance(read, Reference))
                 own = next((self.types[name] for name in reads if name in self.types.keys() - self.indices), None)
@@ -238,7 +238,7 @@ class _Reader:
                     shown.append(part)
                     numbers.append(number)
                 texts = [*map(str, shown[:_SHOWN]), *(["..."] if len(shown) > _SHOWN else [])]
-                return Coordinate(f"{node.operator}({', '.join(texts)})"), reduced(node.operator, numbers, held_by)
+                return Name(f"{node.operator}({', '.join(texts)})"), reduced(node.operator, numbers, held_by)
         raise PseudocodeError(f"{node} is not expanded")
 
     def positions(self, node: Reduction, coordinates: Mapping[str, int]) -> Iterator[Mapping[str, int]]:

@@ -18,17 +18,14 @@ from .tree import (
     Comparison,
     Constant,
     Continuation,
-    Coordinate,
     Copy,
     Definition,
     Dimensions,
     Each,
-    Element,
     Example,
     ExampleTensor,
     Expression,
     FormulaStatement,
-    Integer,
     Interval,
     Line,
     Listing,
@@ -43,7 +40,6 @@ from .tree import (
     Rest,
     Slice,
     Subscript,
-    Sum,
     show,
     walk,
     with_definitions,
@@ -185,7 +181,7 @@ def _build() -> type[Build]:
         def set(
             self,
             meta: Meta,
-            target: Reference | Coordinate,
+            target: Reference | Name,
             assign: Token,
             value: Subscript | _Choices,
             name: Token | None,
@@ -207,7 +203,7 @@ def _build() -> type[Build]:
         def guarded(self, meta: Meta, guard: Subscript, line: tuple[int, _Sets]) -> tuple[int, _Sets]:
             def with_guard(statement: Line | Copy | Definition) -> Line:
                 if isinstance(statement, Copy):
-                    statement = _line(Coordinate(statement.target), Coordinate(statement.source), None, None)
+                    statement = _line(Name(statement.target), Name(statement.source), None, None)
                 if not isinstance(statement, Line):
                     raise PseudocodeError(f"{statement} takes no condition")
                 both = guard if statement.guard is None else _both(guard, statement.guard)
@@ -246,7 +242,7 @@ def _build() -> type[Build]:
             return Operation("and", (Operation(">=", (value, start)), upper))
 
         def given(self, name: Token) -> Operation:
-            return Operation("given", (Coordinate(str(name)),))
+            return Operation("given", (Name(str(name)),))
 
         def signed(self, sign: Token, operand: Operand) -> Operand:
             return operand if sign == "+" else Operation(str(sign), (operand,))
@@ -261,7 +257,7 @@ def _build() -> type[Build]:
             self,
             name: Token,
             value: Subscript,
-            variable: Coordinate,
+            variable: Name,
             start: Subscript,
             stop: Subscript,
             close: Token,
@@ -277,9 +273,6 @@ def _build() -> type[Build]:
         def reference(self, tensor: Token, *coordinates: Subscript | None) -> Reference:
             return Reference(str(tensor), tuple(c for c in coordinates if c is not None))
 
-        def coordinate(self, name: Token) -> Coordinate:
-            return Coordinate(str(name))
-
         def rest(self) -> Rest:
             return Rest()
 
@@ -289,8 +282,8 @@ def _build() -> type[Build]:
         def formula(self, *statements: FormulaStatement) -> tuple[FormulaStatement, ...]:
             return statements
 
-        def assignment(self, name: Name, value: Expression) -> Assignment:
-            return Assignment(name.text, value)
+        def assignment(self, name: Token, value: Expression) -> Assignment:
+            return Assignment(str(name), value)
 
         def comparison(self, left: Expression, operator: Token, right: Expression) -> Comparison:
             return Comparison(left, str(operator), right)
@@ -304,21 +297,11 @@ def _build() -> type[Build]:
         def closed(self, start: Expression, stop: Expression) -> Interval:
             return Interval(start, stop, closed=True)
 
-        def sum(self, first: Expression, *rest: Token | Expression) -> Sum:
-            signs, terms = rest[::2], cast("tuple[Expression, ...]", rest[1::2])
-            return Sum((("+", first), *zip(map(str, signs), terms, strict=True)))
-
         def name(self, text: Token) -> Name:
             return Name(str(text))
 
-        def integer(self, value: Token) -> Integer:
-            return Integer(int(value))
-
         def slice(self, name: Token, start: Expression, stop: Expression) -> Slice:
             return Slice(str(name), start, stop)
-
-        def element(self, name: Token, index: Expression) -> Element:
-            return Element(str(name), index)
 
         def list(self, *items: Expression | Repeat | None) -> Listing:
             return Listing(tuple(item for item in items if item is not None))
@@ -389,12 +372,12 @@ def _both(left: Subscript, right: Subscript) -> Operation:
 
 
 def _set(
-    target: Reference | Coordinate, operator: str, value: Subscript, condition: tuple[str, int] | None
+    target: Reference | Name, operator: str, value: Subscript, condition: tuple[str, int] | None
 ) -> Line | Copy | Definition:
     """Returns `target = value` as what its form says; `with_definitions` knows which lines define names."""
     if operator == "=" and (condition or isinstance(target, Reference) or isinstance(value, Reference)):
         return _line(target, value, condition, None)
-    if operator == "=" and isinstance(target, Coordinate) and (isinstance(value, Coordinate) or value == Constant(0)):
+    if operator == "=" and isinstance(target, Name) and (isinstance(value, Name) or value == Constant(0)):
         return Copy(target.name, str(value))
     index = target.coordinates if isinstance(target, Reference) else (None,)
     if condition or len(index) != 1:
@@ -403,11 +386,11 @@ def _set(
 
 
 def _line(
-    target: Reference | Coordinate, source: Subscript, condition: tuple[str, int] | None, guard: Subscript | None
+    target: Reference | Name, source: Subscript, condition: tuple[str, int] | None, guard: Subscript | None
 ) -> Line:
     parts = (target,) if guard is None else (target, guard)
-    names = {node for part in parts for node in walk(part) if isinstance(node, Coordinate)}
-    if (isinstance(source, Coordinate) and (source not in names or source == target)) or source == Constant(0):
+    names = {node for part in parts for node in walk(part) if isinstance(node, Name)}
+    if (isinstance(source, Name) and (source not in names or source == target)) or source == Constant(0):
         source = Reference(str(source), ())
     return Line(
         target if isinstance(target, Reference) else Reference(target.name, (Rest(),)), source, condition, guard

@@ -18,8 +18,10 @@ from .arithmetic import ARITHMETIC
 
 
 @dataclass(frozen=True)
-class Coordinate:
-    """A named coordinate, `x`. A name such as `batch` stands for a series of coordinates until the line is expanded."""
+class Name:
+    """A name: a coordinate, `x`; a series of coordinates until the line is expanded, `batch`; in formulas a field, `Axis`, or sizes,
+    `InputTensor.Sizes`.
+    """
 
     name: str
 
@@ -47,7 +49,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Reference:
-    """One element of a tensor, `indices[y, 0]`; of a tensor in an array of tensors, `inputs[i][y, 0]`."""
+    """One element: of a tensor, `indices[y, 0]`; of one in an array, `inputs[i][y, 0]`; in formulas of a list, `Sizes[n]`."""
 
     tensor: str
     coordinates: tuple[Subscript, ...]
@@ -68,7 +70,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Operation:
-    """`x % 3`, `min(x, 3)`, `x < 3`: an operator and its operands. A condition is 1 if it holds, else 0."""
+    """`x % 3`, `min(x, 3)`, `x < 3`: an operator and its operands. A condition is 1 if it holds, else 0.
+
+    `sum` over an array of tensors is written out as one `+` with an operand for each.
+    """
 
     operator: str
     operands: tuple[Operand, ...]
@@ -82,7 +87,8 @@ class Operation:
         if len(self.operands) == 1:
             operand = _within(self.operands[0], _HIGHEST)
             return f"{self.operator}{' ' if self.operator == 'not' else ''}{operand}"
-        return f"{_within(self.operands[0], level)} {self.operator} {_within(self.operands[1], level + 1)}"
+        first, *others = self.operands
+        return f" {self.operator} ".join([_within(first, level), *(_within(other, level + 1) for other in others)])
 
 
 @dataclass(frozen=True)
@@ -122,14 +128,14 @@ def _level(operator: str) -> int:
 
 def _within(node: Operand, level: int) -> str:
     """Returns an operand's text, in brackets if it binds less than `level`."""
-    binds = _level("+") if isinstance(node, Sum) else _HIGHEST
+    binds = _HIGHEST
     if isinstance(node, Operation) and _level(node.operator):
         unary = _level("not") if node.operator == "not" else _HIGHEST
         binds = unary if len(node.operands) == 1 else _level(node.operator)
     return f"({node})" if binds < level else str(node)
 
 
-Subscript = Coordinate | Constant | Rest | Reference | Operation | Reduction
+Subscript = Name | Constant | Rest | Reference | Operation | Reduction
 """One entry between the brackets of a reference. A reference among them reads its coordinate from another tensor."""
 
 ZERO = "0"
@@ -152,6 +158,14 @@ def _inner_nodes(node: Operand) -> tuple[Operand, ...]:
         case Reduction():
             return node.parts
     return ()
+
+
+def summands(node: Operand) -> tuple[Operand, ...]:
+    """Returns the operands of a sum: `a`, `b` and `c` of `a + b + c`; else the node alone."""
+    match node:
+        case Operation("+", operands):
+            return tuple(part for operand in operands for part in summands(operand))
+    return (node,)
 
 
 def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscript:
@@ -212,7 +226,7 @@ class Line:
             return self.target
         nodes = [node for part in (self.source, *self.parts) for node in walk(part)]
         own = {node.variable for node in nodes if isinstance(node, Reduction)}
-        names = {node for node in nodes if isinstance(node, Coordinate)} - own
+        names = {node for node in nodes if isinstance(node, Name)} - own
         references = [node for node in nodes if isinstance(node, Reference) and not own & {*walk(node)}]
         named = (r for r in references if r.names_positions and names <= set(r.coordinates))
         return next(named, next(iter(references), self.target))
@@ -326,7 +340,7 @@ class Each:
     @property
     def lines(self) -> Iterator[Node]:
         """The other statements of the body. A number that grows has an element at each coordinate, `Value[coordinate]`."""
-        at, running, grown = (Coordinate("coordinate"),), self.running, set[str]()
+        at, running, grown = (Name("coordinate"),), self.running, set[str]()
 
         def change(node: Subscript) -> Subscript:
             if isinstance(node, Reference) and node.tensor in grown:
@@ -370,7 +384,7 @@ def with_definitions(nodes: tuple[Node, ...], output: str = "") -> tuple[Node, .
         match node:
             case Line(Reference(name, (index,)), source, None, None) if name != output:
                 if isinstance(source, Reference) and not source.coordinates:
-                    source = Constant(0) if source.tensor == ZERO else Coordinate(source.tensor)
+                    source = Constant(0) if source.tensor == ZERO else Name(source.tensor)
                 return Definition(name, None if index == Rest() else index, "=", source)
             case Branch() | Dimensions():
                 return replace(node, body=with_definitions(node.body, output))
@@ -425,26 +439,6 @@ def value_reads_in(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Name:
-    """A name, `Axis` or `InputTensor.Sizes`."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
-class Integer:
-    """A number, `1`."""
-
-    value: int
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-
-@dataclass(frozen=True)
 class Repeat:
     """`1...` at the front of a list: this number, repeated until the list has the length that is needed."""
 
@@ -452,27 +446,6 @@ class Repeat:
 
     def __str__(self) -> str:
         return f"{self.value}..."
-
-
-@dataclass(frozen=True)
-class Sum:
-    """`a - b + c`, as pairs of sign and term. The sign of the first term is "+"."""
-
-    terms: tuple[tuple[str, Expression], ...]
-
-    def __str__(self) -> str:
-        return str(self.terms[0][1]) + "".join(f" {sign} {_inner(term)}" for sign, term in self.terms[1:])
-
-
-@dataclass(frozen=True)
-class Element:
-    """`Sizes[n]`: one element of a list."""
-
-    name: str
-    index: Expression
-
-    def __str__(self) -> str:
-        return f"{self.name}[{self.index}]"
 
 
 @dataclass(frozen=True)
@@ -497,7 +470,7 @@ class Listing:
         return "{" + ", ".join(map(str, self.items)) + "}"
 
 
-Expression = Name | Integer | Sum | Element | Slice | Listing | Operation
+Expression = Name | Constant | Reference | Slice | Listing | Operation
 """A node that has a value."""
 
 Operand = Expression | Subscript
@@ -552,10 +525,6 @@ class Membership:
 
 FormulaStatement = Assignment | Comparison | Membership
 """One line of a formula."""
-
-
-def _inner(node: Expression) -> str:
-    return _within(node, _level("*"))
 
 
 # --- examples ------------------------------------------------------------------------------------------------------

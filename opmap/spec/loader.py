@@ -319,12 +319,12 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         """Numbers that a rule gives -> their formula: `DimensionCount == InputTensor.DimensionCount`."""
         formulas = (s for rule in self.rules if rule.check != "support" for s in statements_of(rule.check, self.counts))
         return {
-            s.left.text: s.right
+            s.left.name: s.right
             for s in reversed([*formulas])
             if isinstance(s, Comparison)
             and s.operator == "=="
             and isinstance(s.left, Name)
-            and s.left.text in self.short_names
+            and s.left.name in self.short_names
         }
 
     @cached_property
