@@ -12,7 +12,7 @@ expression. A guard is an expression too: the line does nothing where it is 0.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
@@ -413,11 +413,12 @@ class _Loops:
         line: Line,
         sizes: Mapping[str, Sizes],
         types: Mapping[str, DataType],
-        indices: Collection[str],
+        indices: Set[str],
         computed: dict[str, Move],
     ):
         self.line, self._sizes, self._types, counted = line, sizes, types, line.counted
         self._indices, self._computed = indices, computed
+        self._computes = bool(line.reductions) or not indices >= {*line.value_reads}
         lengths = list(_of(counted.tensor, line, sizes))
         self.numbers: dict[str, int] = {}
         for loop, coordinate in self._coordinates(counted):
@@ -508,7 +509,9 @@ class _Loops:
         What is computed from elements of a tensor that holds no indices is a tensor of its own, with one number for each position
         of the loops.
         """
-        if any(isinstance(n, Reduction) or (isinstance(n, Reference) and self._is_data(n)) for n in walk(node)):
+        if self._computes and any(
+            isinstance(n, Reduction) or (isinstance(n, Reference) and self._is_data(n)) for n in walk(node)
+        ):
             loops = [Name(name) for name in self.numbers]
             steps = tuple(enumerate(strides_of(self.sizes)))
             terms = (Term(size, stride, i) for (i, stride), size in zip(steps, self.sizes, strict=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from textwrap import indent
 from typing import cast
 
@@ -205,7 +206,7 @@ class Line:
     condition: tuple[str, int] | None = None
     guard: Subscript | None = None
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Reference, ...]:
         """The elements that are moved or that the value is computed from, in the order of their first use."""
         return tuple(dict.fromkeys(elements(self.source)))
@@ -215,7 +216,7 @@ class Line:
         """The element that is written, and those that are read."""
         return (self.target, *self.sources)
 
-    @property
+    @cached_property
     def counted(self) -> Reference:
         """The reference whose coordinates are the loops.
 
@@ -225,7 +226,7 @@ class Line:
         if self.target.names_positions:
             return self.target
         nodes = [node for part in (self.source, *self.parts) for node in walk(part)]
-        own = {node.variable for node in nodes if isinstance(node, Reduction)}
+        own = {reduction.variable for reduction in self.reductions}
         names = {node for node in nodes if isinstance(node, Name)} - own
         references = [node for node in nodes if isinstance(node, Reference) and not own & {*walk(node)}]
         named = (r for r in references if r.names_positions and names <= set(r.coordinates))
@@ -236,18 +237,28 @@ class Line:
         """The target, the source, and the guard if there is one."""
         return (self.target, self.source) if self.guard is None else (self.target, self.source, self.guard)
 
-    @property
+    @cached_property
     def value_reads(self) -> tuple[str, ...]:
         """The tensors whose values the line computes with, in the guard or in a coordinate."""
         sides = (c for side in self.sides for c in side.coordinates if isinstance(c, (Operation, Reduction)))
         nodes = (node for part in (*sides, *self.parts[2:]) for node in walk(part))
         return tuple(node.tensor for node in nodes if isinstance(node, Reference))
 
-    @property
+    @cached_property
     def data_reads(self) -> tuple[str, ...]:
         """The tensors whose elements are moved, or that a value or a reduction is computed from."""
-        reductions = (node for part in self.parts for node in walk(part) if isinstance(node, Reduction))
-        return tuple(r.tensor for node in (self.source, *reductions) for r in elements(node))
+        return tuple(r.tensor for node in (self.source, *self.reductions) for r in elements(node))
+
+    @cached_property
+    def reductions(self) -> tuple[Reduction, ...]:
+        """The reductions in the line, the outer ones first."""
+        return tuple(node for part in self.parts for node in walk(part) if isinstance(node, Reduction))
+
+    @cached_property
+    def index_reads(self) -> frozenset[str]:
+        """The tensors whose elements stand for coordinates, between the brackets of another reference."""
+        references = (node for part in self.parts for node in walk(part) if isinstance(node, Reference))
+        return frozenset(index.tensor for reference in references for index in reference.indices)
 
     def rewritten(self, change: Callable[[Subscript], Subscript]) -> Line:
         """Returns the line with each node changed, as `rewrite` does it."""
@@ -418,10 +429,8 @@ def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
 def index_reads_in(nodes: Sequence[Node]) -> set[str]:
     """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and never moved."""
     lines = [*lines_in(nodes)]
-    references = [r for line in lines for part in line.parts for r in walk(part) if isinstance(r, Reference)]
-    within = {index.tensor for reference in references for index in reference.indices}
-    data = {name for line in lines for name in line.data_reads}
-    return within | {*value_reads_in(nodes)} - data
+    within = {name for line in lines for name in line.index_reads}
+    return within | {*value_reads_in(nodes)} - {name for line in lines for name in line.data_reads}
 
 
 def value_reads_in(nodes: Iterable[Node]) -> Iterator[str]:

@@ -33,10 +33,8 @@ from ..pseudocode.tree import (
     Expression,
     FormulaStatement,
     Name,
-    Reduction,
     Reference,
     lines_in,
-    walk,
 )
 from ..tensors import DataType, scalar_bits
 from .erratum import Erratum
@@ -284,9 +282,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def computes_values(self) -> bool:
         """Whether the pseudocode computes a value, and does not only move elements."""
-        nodes = [node for line in lines_in(self.lines) for part in line.parts for node in walk(part)]
-        sources = [line.source for line in lines_in(self.lines)]
-        return any(isinstance(node, Reduction) for node in nodes) or not all(isinstance(s, Reference) for s in sources)
+        return any(line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
 
     @cached_property
     def usual_index_types(self) -> tuple[str, ...]:
