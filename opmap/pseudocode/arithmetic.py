@@ -112,7 +112,7 @@ ARITHMETIC: dict[str, Arithmetic] = {
 
 REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "sum": sum,
-    "count": sum,
+    "count": lambda numbers: sum(map(bool, numbers)),
     "min": lambda numbers: _least(min, numbers),
     "max": lambda numbers: _least(max, numbers),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import compress, islice, repeat
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..errors import PseudocodeError
 from ..tensors import AnyPattern, DataType, from_bits, precision, to_bits
-from .arithmetic import ARITHMETIC, REDUCTIONS, function_of, quotient
+from .arithmetic import ARITHMETIC, COMPARISONS, REDUCTIONS, function_of, quotient
 
 Sizes = tuple[int, ...]
 
@@ -139,23 +139,27 @@ class Values:
                 positions = (i for _ in range(outer) for i in range(loops[loop]) for _ in range(inner))
                 return lambda count: list(islice(positions, count))
             case Reduced(operator, _, length, (value, condition)):
+                types = self._types(node)
                 values, holds = (self.take(part, (*loops, length), held_by) for part in (value, condition))
-                return lambda count: [
-                    reduced(operator, [*compress(values(length), holds(length))], held_by) for _ in range(count)
-                ]
+
+                def reductions(count: int) -> Sequence[Any]:
+                    groups = ([*compress(values(length), holds(length))] for _ in range(count))
+                    return reductions_of(operator, groups, types, held_by, patterns=patterns)
+
+                return reductions
             case Computed(operator, operands):
-                takes = ARITHMETIC[operator].takes
-                data_type = self._type(node)
-                held_by = data_type if ARITHMETIC[operator].gives == "condition" and takes == "number" else held_by
+                types, takes = self._types(node), ARITHMETIC[operator].takes
+                held_by = next(iter(types), None) if operator in COMPARISONS else held_by
                 columns = [self.take(operand, loops, held_by, patterns=takes == "bits") for operand in operands]
                 return lambda count: results_of(
-                    operator, [column(count) for column in columns], data_type, held_by, patterns=patterns
+                    operator, [column(count) for column in columns], types, held_by, patterns=patterns
                 )
         return lambda count: repeat(node, count)  # type: ignore[return-value]  # it is only passed to map
 
-    def _type(self, node: Computed) -> DataType | None:
-        """Returns the data type of the first element that a node is computed from; None if there is none."""
-        return next((self.types[leaf.number] for leaf in node.leaves if isinstance(leaf, Operand)), None)
+    def _types(self, node: Computed | Reduced) -> list[DataType]:
+        """Returns the data types of the elements that a node is computed from, without those that are numbers already."""
+        types = (self.types[leaf.number] for leaf in node.leaves if isinstance(leaf, Operand))
+        return [own for own in types if own]
 
 
 def gives_bits(value: Expression) -> bool:
@@ -164,36 +168,48 @@ def gives_bits(value: Expression) -> bool:
 
 
 def results_of(
-    sign: str, columns: Sequence[Any], data_type: DataType | None, held_by: DataType | None, *, patterns: bool
+    sign: str, columns: Sequence[Any], types: Sequence[DataType], held_by: DataType | None, *, patterns: bool
 ) -> Sequence[Any]:
-    """Returns what an operator gives for columns of operands: as bit patterns of the operands' data type, or as numbers.
+    """Returns what an operator gives for columns of operands: as bit patterns of the first of their data types, or as numbers.
 
     The result is None for an operand without a documented value; where there is no result, as of a division by 0; and for a
     number that the type `held_by` does not hold.
     """
-    width, is_float = (0, False) if data_type is None else (data_type.size * 8, data_type.kind == "float")
+    width, is_float = types[0].size * 8 if types else 0, any(own.kind == "float" for own in types)
     function, own = function_of(sign, width=width, floats=is_float), ARITHMETIC[sign]
     if sign in ("/", "%") or any(None in column for column in columns if not isinstance(column, repeat)):
         function = _partial(function)
     results = list(map(function, *columns))
     if own.gives == "number" and own.takes == "number" and held_by is not None:
         results = [number if holds(held_by, number) else None for number in results]
-    if data_type is None or patterns == (own.gives == "bits"):
+    if not types or patterns == (own.gives == "bits"):
         return results
-    if not patterns:
-        return numbers_of(data_type, results)
-    bits = (bits_of(data_type, number) for number in results)
-    return [None if isinstance(pattern, AnyPattern) else pattern for pattern in bits]
+    return _patterns(types[0], results) if patterns else numbers_of(types[0], results)
 
 
-def reduced(operator: str, numbers: Sequence[Any], held_by: DataType | None) -> Any:
-    """Returns the result of a reduction; None without a documented one.
+def reductions_of(
+    operator: str,
+    groups: Iterable[Sequence[Any]],
+    types: Sequence[DataType],
+    held_by: DataType | None,
+    *,
+    patterns: bool,
+) -> Sequence[Any]:
+    """Returns what a reduction gives for each group of numbers, as `results_of` does for an operator.
 
-    A sum has one if every order of adding gives it: no part of the sum is a number that the type does not hold.
+    A sum has a documented value if every order of adding gives it: no part of the sum is a number that the type does not hold.
     """
-    if None in numbers or (operator == "sum" and held_by and not _adds_exactly(held_by, numbers)):
-        return None
-    return REDUCTIONS[operator](numbers)
+    held_by, results = held_by or next(iter(types), None), list[Any]()
+    for numbers in groups:
+        is_known = None not in numbers and (operator != "sum" or held_by is None or _adds_exactly(held_by, numbers))
+        results.append(REDUCTIONS[operator](numbers) if is_known else None)
+    return _patterns(types[0], results) if patterns and types else results
+
+
+def _patterns(data_type: DataType, numbers: Iterable[Any]) -> Sequence[int | None]:
+    """Returns the bit patterns of numbers that an operator of bit patterns takes; None for one that has several."""
+    patterns = (bits_of(data_type, number) for number in numbers)
+    return [None if isinstance(pattern, AnyPattern) else pattern for pattern in patterns]
 
 
 def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
@@ -209,10 +225,12 @@ def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
 
 
 def holds(data_type: DataType, number: Any) -> bool:
-    """Returns whether a data type holds a number as it is. Each float type holds NaN and the infinities."""
-    if number is None or data_type.kind != "float":
-        low, high = data_type.limits if number is not None else (0, 0)
-        return number is not None and low <= number <= high
+    """Returns whether a data type holds a number as it is. Each float type holds NaN and the infinities; None holds no number."""
+    if number is None:
+        return False
+    if data_type.kind != "float":
+        low, high = data_type.limits
+        return bool(low <= number <= high and number == int(number))
     if isinstance(number, float) and not math.isfinite(number):
         return True
     try:

@@ -14,8 +14,8 @@ from typing import Any, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import is_unsaid
-from .arithmetic import ARITHMETIC
-from .computed import bits_of, numbers_of, reduced, results_of
+from .arithmetic import ARITHMETIC, COMPARISONS
+from .computed import bits_of, numbers_of, reductions_of, results_of
 from .expansion import full_rank
 from .tree import (
     ZERO,
@@ -29,9 +29,9 @@ from .tree import (
     Rest,
     Statement,
     Subscript,
+    elements,
     index_reads_in,
     show,
-    walk,
 )
 
 Position = tuple[int, ...]
@@ -218,18 +218,14 @@ class _Reader:
                 value = bits if patterns else numbers_of(own, [bits])[0]
                 return Name(f"({word} = {f'0x{bits:0{own.size * 2}X}' if patterns else value})"), value
             case Operation(operator, operands):
-                reads = (read.tensor for read in walk(node) if isinstance(read, Reference))
-                own = next((self.types[name] for name in reads if name in self.types.keys() - self.indices), None)
-                takes, gives = ARITHMETIC[operator].takes, ARITHMETIC[operator].gives
-                held_by = own if takes == "number" and gives == "condition" else held_by
+                types, takes = self.types_in(node), ARITHMETIC[operator].takes
+                held_by = next(iter(types), None) if operator in COMPARISONS else held_by
                 parts = [
-                    self.value(
-                        cast(Subscript, operand), coordinates, held_by, patterns=takes == "bits" and own is not None
-                    )
+                    self.value(cast(Subscript, operand), coordinates, held_by, patterns=takes == "bits" and bool(types))
                     for operand in operands
                 ]
                 columns = [[value] for _, value in parts]
-                (result,) = results_of(operator, columns, own, held_by, patterns=patterns)
+                (result,) = results_of(operator, columns, types, held_by, patterns=patterns)
                 return Operation(operator, tuple(part for part, _ in parts)), result
             case Reduction():
                 shown, numbers = [], []
@@ -238,8 +234,15 @@ class _Reader:
                     shown.append(part)
                     numbers.append(number)
                 texts = [*map(str, shown[:_SHOWN]), *(["..."] if len(shown) > _SHOWN else [])]
-                return Name(f"{node.operator}({', '.join(texts)})"), reduced(node.operator, numbers, held_by)
+                types = self.types_in(node)
+                (result,) = reductions_of(node.operator, [numbers], types, held_by, patterns=patterns)
+                return Name(f"{node.operator}({', '.join(texts)})"), result
         raise PseudocodeError(f"{node} is not expanded")
+
+    def types_in(self, node: Subscript) -> list[DataType]:
+        """Returns the data types of the elements that a node is computed from, without those of index tensors."""
+        reads = (read.tensor for read in elements(node))
+        return [self.types[name] for name in reads if name in self.types.keys() - self.indices]
 
     def positions(self, node: Reduction, coordinates: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
         """Gives the coordinates at which a reduction takes a value."""

@@ -145,9 +145,12 @@ ZERO = "0"
 
 def walk(node: Operand) -> Iterator[Operand]:
     """Gives a node and all nodes in it."""
-    yield node
-    for child in _inner_nodes(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (Name, Constant)):
+            waiting += reversed(_inner_nodes(node))
 
 
 def _inner_nodes(node: Operand) -> tuple[Operand, ...]:
@@ -225,7 +228,7 @@ class Line:
         """
         if self.target.names_positions:
             return self.target
-        nodes = [node for part in (self.source, *self.parts) for node in walk(part)]
+        nodes = [*walk(self.source), *self.nodes]
         own = {reduction.variable for reduction in self.reductions}
         names = {node for node in nodes if isinstance(node, Name)} - own
         references = [node for node in nodes if isinstance(node, Reference) and not own & {*walk(node)}]
@@ -250,15 +253,19 @@ class Line:
         return tuple(r.tensor for node in (self.source, *self.reductions) for r in elements(node))
 
     @cached_property
+    def nodes(self) -> tuple[Operand, ...]:
+        """All nodes of the line."""
+        return tuple(node for part in self.parts for node in walk(part))
+
+    @cached_property
     def reductions(self) -> tuple[Reduction, ...]:
         """The reductions in the line, the outer ones first."""
-        return tuple(node for part in self.parts for node in walk(part) if isinstance(node, Reduction))
+        return tuple(node for node in self.nodes if isinstance(node, Reduction))
 
     @cached_property
     def index_reads(self) -> frozenset[str]:
         """The tensors whose elements stand for coordinates, between the brackets of another reference."""
-        references = (node for part in self.parts for node in walk(part) if isinstance(node, Reference))
-        return frozenset(index.tensor for reference in references for index in reference.indices)
+        return frozenset(i.tensor for node in self.nodes if isinstance(node, Reference) for i in node.indices)
 
     def rewritten(self, change: Callable[[Subscript], Subscript]) -> Line:
         """Returns the line with each node changed, as `rewrite` does it."""
