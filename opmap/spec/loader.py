@@ -185,6 +185,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
     `left_out` are the optional members at the end of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
+    `counts` is the number of tensors in each array of a spec that `with_counts` returned; else empty.
     """
 
     operator: str
@@ -203,6 +204,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     left_out: tuple[LeftOut, ...] = ()
     small_scope: tuple[int, int] = (4, 3)
     drawn: str = ""
+    counts: dict[str, int] = {}
 
     @property
     def name(self) -> str:
@@ -409,20 +411,14 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             )
             for table in self.support
         )
-        spec = msgspec.structs.replace(
+        return msgspec.structs.replace(
             self,
             fields=tuple(fields),
             rules=tuple(r for r in self.rules if not any(re.search(rf"\b{name}\b", r.check) for name in absent)),
             pseudocode=msgspec.structs.replace(self.pseudocode, tensors=tensors),
             support=tuple(support),
+            counts={name: counts[name] for name in arrays},
         )
-        spec.__dict__["counts"] = {name: counts[name] for name in arrays}
-        return spec
-
-    @cached_property
-    def counts(self) -> Mapping[str, int]:
-        """The number of tensors in each array of a spec that `with_counts` returned; else empty."""
-        return {}
 
     @cached_property
     def _with_counts(self) -> dict[tuple[int, ...], Spec]:
