@@ -58,6 +58,11 @@ class Verdict(enum.StrEnum):
         """Whether the verdict leaves a run green."""
         return self.standing in ("right", "excused")
 
+    @property
+    def failed(self) -> bool:
+        """Whether the verdict alone makes a run red. A case that was not run has not failed."""
+        return self.standing in ("failed", "broken")
+
     PASS = (
         "pass",
         "right",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from html import unescape
+from itertools import groupby, pairwise
 from typing import Literal
 
 
@@ -37,40 +38,25 @@ def _without_tags(text: str, *, keep_translation: bool) -> str:
     Translated pages hold such texts as `<span>…</span><span class="sxs-lookup">…</span>`: the translation, then the
     original. A span without an original beside it is kept.
     """
-    pieces: list[tuple[str, list[str]]] = []  # kind ("", "translation" or "original") and text
+    first, *rest = TAG.split(text)
+    fragments = [("", 0, first)] if first else []  # what it is, the number of the outermost span, text
     spans: list[bool] = []
-    originals = 0
-    closed = False
-    at = 0
-
-    def add(piece: str) -> None:
-        nonlocal closed
-        if not piece:
-            return
-        kind = "" if not spans else "original" if originals else "translation"
-        if pieces and pieces[-1][0] == kind and not closed:
-            pieces[-1][1].append(piece)
-        else:
-            pieces.append((kind, [piece]))
-        closed = False
-
-    for tag in TAG.finditer(text):
-        add(text[at : tag.start()])
-        at = tag.end()
-        if tag[2].lower() == "br":
-            add(" ")
-        if tag[2].lower() != "span":
-            continue
-        if not tag[1]:
-            spans.append("sxs-lookup" in tag[3])
+    originals = number = 0
+    for closing, name, attributes, following in zip(*(rest[i::4] for i in range(4)), strict=True):
+        if name.lower() == "br":
+            following = f" {following}"
+        if name.lower() == "span" and not closing:
+            number += not spans
+            spans.append("sxs-lookup" in attributes)
             originals += spans[-1]
-        elif spans:
+        elif name.lower() == "span" and spans:
             originals -= spans.pop()
-            closed = not spans
-    add(text[at:])
-    kept_texts = []
-    for i, (kind, texts) in enumerate(pieces):
-        followed = i + 1 < len(pieces) and pieces[i + 1][0] == "original"
-        if not (kind == "original" if keep_translation else kind == "translation" and followed):
-            kept_texts += texts
-    return unescape("".join(kept_texts))
+        if following:
+            fragments.append(("original" if originals else "translation" if spans else "", number, following))
+    pieces = [(kind, "".join(text for *_, text in own)) for (kind, _), own in groupby(fragments, lambda f: f[:2])]
+    kept = [
+        piece
+        for (kind, piece), (next_kind, _) in pairwise([*pieces, ("", "")])
+        if not (kind == "original" if keep_translation else (kind, next_kind) == ("translation", "original"))
+    ]
+    return unescape("".join(kept))

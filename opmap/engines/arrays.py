@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from ..tensors import DataType, Tensor
+from ..tensors import DataType, Tensor, is_open
 from .steps import Result
 
 
@@ -21,6 +21,13 @@ def dtype_of(data_type: DataType) -> np.dtype:
 def to_array(tensor: Tensor) -> np.ndarray:
     """Returns the tensor as a read-only array of the same data type and sizes. It lies on the tensor's own memory."""
     return np.frombuffer(tensor.memory, dtype_of(tensor.data_type)).reshape(tensor.sizes)
+
+
+def masked_array(data_type: DataType, sizes: Sequence[int], bits: Sequence[int | None]) -> np.ndarray:
+    """Returns an array with these bits. Elements for which more than one bit pattern is right are masked."""
+    array = to_array(Tensor(data_type, tuple(sizes), [b or 0 for b in bits]))
+    mask = np.array([*map(is_open, bits)], bool).reshape(array.shape)
+    return np.ma.array(array, mask=mask) if mask.any() else array
 
 
 def list_of(count: int) -> str:

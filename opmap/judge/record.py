@@ -210,8 +210,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the verdict alone makes a run red. A case that was not run has not failed."""
-        return not self.good and self.verdict != Verdict.NOT_RUN
+        """Whether the verdict alone makes a run red."""
+        return self.verdict.failed
 
     @property
     def contradiction(self) -> tuple[str, str] | None:

@@ -44,7 +44,7 @@ def _case_of(line: bytes) -> str | None:
     return msgspec.json.decode(line, type=_Named).case
 
 
-class Bundle:
+class Bundle(ResultsFolder):
     """A results bundle that is being written.
 
     Each record is written as soon as there is one, so that a crash loses none. `complete` puts the lines into the order of
@@ -66,8 +66,7 @@ class Bundle:
         resume: bool = False,
         whole: bool = True,
     ):
-        self._files = ResultsFolder(folder, RECORDS, resume=resume)
-        self.folder = self._files.path
+        super().__init__(folder, RECORDS, resume=resume)
         self._run = RunDocument(selection=decode(to_json(selection), dict[str, Option]))
         self.done: list[Record] = []
         self._seconds: dict[str, float] = {}
@@ -77,35 +76,35 @@ class Bundle:
             if earlier:
                 self._continue(earlier, frozenset(ids), whole)
             for name in (*REPORTS, TIMES, HTML):
-                self._files.remove_file(name)
+                self.remove_file(name)
             if earlier:
-                self._files.remove_failures()
-            self._files.write_run(self._run)
-            self._files.start_lines((record for _, record in earlier.read_records()) if earlier else ())
+                self.remove_failures()
+            self.write_run(self._run)
+            self.start_lines((record for _, record in earlier.read_records()) if earlier else ())
         except BaseException:
             self.release()
             raise
 
     def add(self, record: Record, seconds: float | None = None) -> None:
         """Writes one record, and keeps how long its case took."""
-        self._files.add(record)
+        self.add_line(record)
         if seconds is not None and record.case is not None:
             self._seconds[record.case] = round(seconds, 6)
 
     def environment(self, facts: Facts) -> None:
         """Writes the facts about the machine and the software on which the cases ran."""
         self._run = msgspec.structs.replace(self._run, environment=facts)
-        self._files.write_run(self._run)
+        self.write_run(self._run)
 
     def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
         """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
         records = list(records)
         totals = Sums(self._run.selection, records).totals(exit_code)
         self._run = msgspec.structs.replace(self._run, problems=list(problems), totals=totals)
-        written = self._files.written((record.case for record in records), _case_of)
+        written = self.written((record.case for record in records), _case_of)
         try:
-            self._files.write_lines(line or record for line, record in zip(written, records, strict=True))
-            self._files.write_run(self._run)
+            self.write_lines(line or record for line, record in zip(written, records, strict=True))
+            self.write_run(self._run)
         except BaseException:
             self.release()
             raise
@@ -123,20 +122,16 @@ class Bundle:
         `notes` are the lines below the tables of the terminal; without them, those that the records give.
         """
         if diagnosis:
-            self._files.write_file(DIAGNOSIS, formatted(diagnosis))
-        self._files.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
-        append_step_summary(write_reports(self._files, self._run, [records], diagnosis, notes))
-
-    def release(self) -> None:
-        """Releases the folder for other runs, as it is. Nothing may be written after this call."""
-        self._files.release()
+            self.write_file(DIAGNOSIS, formatted(diagnosis))
+        self.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
+        append_step_summary(write_reports(self, self._run, [records], diagnosis, notes))
 
     def _continue(self, earlier: WrittenBundle, ids: frozenset[str], whole: bool) -> None:
         """Takes the records of an interrupted run. Raises InputError if they are not of the run that was asked for."""
         if earlier.run.merged:
             message = "--resume must be the bundle of one run, got one that opmap merge wrote"
             raise InputError(message, file=str(self.folder))
-        self._files.check_same(earlier.run.selection, self._run.selection)
+        self.check_same(earlier.run.selection, self._run.selection)
         self._run = msgspec.structs.replace(self._run, environment=earlier.run.environment)
         for number, (_, record) in enumerate(earlier.read_records(), 1):
             if record.case not in ids:

@@ -234,7 +234,7 @@ def count_of(document: DiffDocument, kind: Change) -> int:
 
 def is_worse(change: CaseChange) -> bool:
     """Returns whether a case is worse than before, or is new and fails."""
-    return change.change == "worse" or (change.change == "new" and change.new is not None and _rank(change.new) == 2)
+    return change.change == "worse" or (change.change == "new" and change.new is not None and change.new.failed)
 
 
 # --- causes ---
@@ -324,9 +324,7 @@ def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
 
 def _rank(verdict: Verdict) -> int:
     """Returns 0 for a case that passed, 1 for one that neither passed nor failed, 2 for one that failed."""
-    if verdict == Verdict.PASS:
-        return 0
-    return 1 if verdict.good or verdict == Verdict.NOT_RUN else 2
+    return 0 if verdict == Verdict.PASS else 2 if verdict.failed else 1
 
 
 def _wrong(record: Record) -> str | None:
@@ -381,10 +379,10 @@ def _machine(environment: Facts) -> Iterator[tuple[str, str]]:
     for name, shown in names.items():
         if name in environment:
             yield shown, _text(environment[name].value)
-    for name, version in _items(environment, "packages"):
-        yield f"package {name}", _text(version)
-    for name, value in _items(environment, "onnxruntime"):
-        yield f"ONNX Runtime {name}", _text(value)
+    for fact, shown in (("packages", "package"), ("onnxruntime", "ONNX Runtime")):
+        value = environment[fact].value if fact in environment else None
+        for key, entry in value.items() if isinstance(value, dict) else ():
+            yield f"{shown} {_text(key)}", _text(entry)
     for module in _entries(environment, "loaded_modules"):
         file, version, digest = (_text(module.get(key)) for key in ("path", "file_version", "sha256"))
         yield PureWindowsPath(file).name.lower(), f"{version} (SHA-256 {digest[:12]})"
@@ -394,11 +392,6 @@ def _machine(environment: Facts) -> Iterator[tuple[str, str]]:
             f"driver of {_text(adapter.get('name'))}",
             _text(driver.get("value") if isinstance(driver, dict) else None),
         )
-
-
-def _items(environment: Facts, name: str) -> Iterable[tuple[str, object]]:
-    value = environment[name].value if name in environment else None
-    return [(_text(key), entry) for key, entry in value.items()] if isinstance(value, dict) else []
 
 
 def _entries(environment: Facts, name: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import onnx.printer
 from ..cases.case import Case
 from ..cases.variants import PLAIN, VARIANTS, Formed
 from ..diagnosis.diagnosis import Diagnosis
-from ..engines.arrays import to_array
+from ..engines.arrays import masked_array, to_array
 from ..engines.expectations import ExpectedStep
 from ..engines.machine.facts import Fact
 from ..engines.providers import Provider
@@ -27,7 +27,7 @@ from ..judge.judge import fits_int32
 from ..judge.record import Record, TensorRecord, at_wrong_output
 from ..mapping import IndexConversion, map_descriptor
 from ..mapping.dxdispatch import desc_json
-from ..tensors import DataType, Tensor, is_open
+from ..tensors import DataType
 from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
 from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
@@ -105,24 +105,26 @@ def export_folder(
         if record and record.actual and record.actual.Differences and recorded is None:
             notes.append("The record does not hold all wrong elements of this large output: it is left out.")
     files |= dxdispatch_files(case, inputs)
-    text = issue_text(
-        case,
-        {
-            field: _tensor(output.data_type, output.sizes, inputs.of(field).expected)
-            for field, output in inputs.desc.outputs.items()
-        },
-        model=model,
-        recorded=recorded,
-        files=sorted([*files, ISSUE]),
-        removed=redactor.removed if redactor else None,
+    outputs = {f: (output, inputs.of(f).expected) for f, output in inputs.desc.outputs.items()}
+    expected = {f: masked_array(output.data_type, output.sizes, bits) for f, (output, bits) in outputs.items()}
+    text = markdown_page(
+        "issue.md",
+        case=case,
         provider=(record and record.provider) or provider,
         default=default,
         record=record,
-        environment=[f"{name:13} {clean(value)}" for name, value in _facts(environment, record)],
-        diagnosis=[clean(line) for line in diagnosis],
-        again=clean(again) if again else None,
+        recorded=recorded,
+        tensors=[describe_case(case), *_values_of(case, expected, recorded)],
         before=[earlier_case.id for earlier_case in before],
+        again=clean(again) if again else None,
+        diagnosis=[clean(line) for line in diagnosis],
+        descriptor=to_json(desc_json(case.desc)).decode(),
+        variant=None if case.variant == PLAIN else VARIANTS[case.variant].text,
+        graph=_graph(model) if model else None,
+        environment=[f"{name:13} {clean(value)}" for name, value in _facts(environment, record)],
+        files=list(_described(sorted([*files, ISSUE]))),
         notes=notes,
+        removed=summary(redactor.removed) if redactor else None,
     )
     files[ISSUE] = text.encode(errors="backslashreplace")
     return files
@@ -156,26 +158,17 @@ def _annotated(formed: Formed, case: Case) -> Formed:
 
 def _recorded(formed: Formed, case: Case, record: Record | None, files: dict[str, bytes]) -> Recorded | None:
     """Returns the wrong output of a record, and adds its file; None if there is none, or if it is too large."""
-    if record is not None:
-        case, record = at_wrong_output(case, record)
-    if record is None or record.actual is None or record.expected is None:
+    if record is None:
+        return None
+    case, record = at_wrong_output(case, record)
+    if record.actual is None or record.expected is None or record.actual.agrees(record.expected):
         return None
     actual, expected = _array(record.actual), _array(record.expected)
     if record.actual.Differences and (bits := comparable_bits(case, record.actual)):
         output_desc = case.desc.output
-        actual = _tensor(output_desc.data_type, output_desc.sizes, bits)
-        expected = _tensor(output_desc.data_type, output_desc.sizes, case.expected)
+        actual = masked_array(output_desc.data_type, output_desc.sizes, bits)
+        expected = masked_array(output_desc.data_type, output_desc.sizes, case.expected)
     if actual is None or expected is None:
-        return None
-    wrong = [
-        a != e for a, e in zip(record.actual.Bits or (), record.expected.Bits or (), strict=False) if e is not None
-    ]
-    if (
-        not any(wrong)
-        and not record.actual.Differences
-        and actual.dtype == expected.dtype
-        and actual.shape == expected.shape
-    ):
         return None
     names = list(formed.outputs)
     label = (record.message or "").partition(": ")[0]
@@ -192,14 +185,7 @@ def _array(record: TensorRecord) -> np.ndarray | None:
     if record.Bits is None:
         return None
     bits = [int(text, 16) if text is not None else None for text in record.Bits]
-    return _tensor(DataType[record.DataType], tuple(record.Sizes), bits)
-
-
-def _tensor(data_type: DataType, sizes: tuple[int, ...], bits: Sequence[int | None]) -> np.ndarray:
-    """Returns an array with these bits. Elements for which more than one bit pattern is right are masked."""
-    array = to_array(Tensor(data_type, sizes, [b or 0 for b in bits]))
-    mask = np.array([*map(is_open, bits)], bool).reshape(array.shape)
-    return np.ma.array(array, mask=mask) if mask.any() else array
+    return masked_array(DataType[record.DataType], record.Sizes, bits)
 
 
 def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Iterator[tuple[str, str]]:
@@ -233,40 +219,14 @@ _FILES = {
 """Beginning of a file's name -> what the file is."""
 
 
-def issue_text(
-    case: Case,
-    expected: Mapping[str, np.ndarray],
-    *,
-    model: onnx.ModelProto | None,
-    recorded: Recorded | None,
-    files: Sequence[str],
-    removed: Mapping[str, list[str]] | None,
-    **texts: object,
-) -> str:
-    """Returns the Markdown text. All texts are clean already.
-
-    `expected` has the right outputs by field, elements without a documented value masked; `removed` what was taken out of the
-    texts, or None. `texts` go to the template: `record` is the result if the case was run on `provider`; `default` is the provider
-    on which the program runs if none is named, `again` the command that runs the case with opmap, `before` has the ids of the
-    cases before it; `environment`, `diagnosis` and `notes` are lines.
-    """
-    inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
-    right = {recorded.output: recorded.expected} if recorded else expected
-    outputs = [f"expected {output} = {_values(array)}" for output, array in right.items()]
+def _values_of(case: Case, expected: Mapping[str, np.ndarray], recorded: Recorded | None) -> Iterator[str]:
+    """Yields a line for each input, and for each right output; of a `recorded` one, beside what it was."""
+    for name, tensor in case.tensors.items():
+        yield f"{name} = {_values(to_array(tensor))}"
+    for output, array in ({recorded.output: recorded.expected} if recorded else expected).items():
+        yield f"expected {output} = {_values(array)}"
     if recorded:
-        outputs.append(f"actual   {recorded.output} = {_values(recorded.actual)}")
-    return markdown_page(
-        "issue.md",
-        **texts,
-        case=case,
-        tensors=[describe_case(case), *inputs, *outputs],
-        descriptor=to_json(desc_json(case.desc)).decode(),
-        variant=None if case.variant == PLAIN else VARIANTS[case.variant].text,
-        graph=_graph(model) if model else None,
-        recorded=recorded,
-        files=list(_described(files)),
-        removed=None if removed is None else summary(removed),
-    )
+        yield f"actual   {recorded.output} = {_values(recorded.actual)}"
 
 
 def _values(array: np.ndarray) -> str:
@@ -287,10 +247,7 @@ def _graph(model: onnx.ModelProto) -> str:
 def _described(files: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the files, those of one folder or kind together, each with what it is."""
     for beginning, text in _FILES.items():
-        matching = [
-            name for name in files if name == beginning or (beginning[-1] in "/_" and name.startswith(beginning))
-        ]
-        if matching:
+        if matching := [name for name in files if name.startswith(beginning)]:
             yield (beginning if beginning.endswith("/") else ", ".join(matching)), text
 
 

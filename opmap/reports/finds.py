@@ -67,7 +67,7 @@ def _shown(value: object) -> str:
     )
 
 
-class FindsFolder:
+class FindsFolder(ResultsFolder):
     """A results folder that is being written. Each find is written as soon as there is one.
 
     `settings` is what the search was started with, and `seed` its seed, if one was asked for. With `resume`, `progress`
@@ -86,14 +86,13 @@ class FindsFolder:
     ) -> None:
         self.provider, self.progress = provider, Progress()
         self.settings, self.seed = dict(settings), seed or 0
-        self._files = ResultsFolder(folder, FINDS, resume=resume)
-        self.folder = self._files.path
+        super().__init__(folder, FINDS, resume=resume)
         try:
             if resume:
                 self._read(seed)
             self._written = {find.id for find in self.progress.finds}
             self.write(self.progress)
-            self._files.start_lines(self.progress.finds)
+            self.start_lines(self.progress.finds)
         except BaseException:
             self.release()
             raise
@@ -105,34 +104,30 @@ class FindsFolder:
     def add(self, find: Find) -> None:
         """Writes a find and its program."""
         text = program_of(find, self.provider)
-        self._files.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
-        self._files.add(find)
+        self.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
+        self.add_line(find)
         self._written.add(find.id)
 
     def write(self, progress: Progress) -> None:
         """Writes how far the search is."""
         counts = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Counts)}
         content = {"schema": SCHEMA, "settings": {**self.settings, "seed": self.seed}, "progress": counts}
-        self._files.write_run({**content, "stopped": progress.stopped})
+        self.write_run({**content, "stopped": progress.stopped})
 
     def end(self, progress: Progress) -> None:
         """Writes how far the search is, and the finds without those that turned out to be one with another."""
         self.write(progress)
-        self._files.write_lines(progress.finds)
+        self.write_lines(progress.finds)
         for name in self._written - {find.id for find in progress.finds}:
-            self._files.remove_file(f"programs/{name}.py")
-
-    def release(self) -> None:
-        """Releases the folder for other searches. Nothing may be written after this call."""
-        self._files.release()
+            self.remove_file(f"programs/{name}.py")
 
     def _read(self, seed: int | None) -> None:
         """Reads how far an earlier search came, and its finds. Of several lines for one find, the last one counts."""
         run = read_json(self.folder / RUN, _Run)
         before = run.settings.pop("seed", 0)
-        self._files.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
+        self.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
         if seed is not None or type(before) is not int:
-            self._files.check_same({"seed": before}, {"seed": seed})
+            self.check_same({"seed": before}, {"seed": seed})
         self.seed = before if type(before) is int else seed or 0
         finds: dict[str, Find] = {}
         path = self.folder / FINDS

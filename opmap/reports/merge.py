@@ -74,19 +74,17 @@ class Merging:
         self.bundles = bundles
         self._sources = [_Source(b, n, part) for b in bundles for n, part in enumerate(b.parts)]
         self.notes: list[str] = []
-        self._kept: dict[tuple[object, str], _Kept] = {}
+        self._kept: dict[tuple[object, str], tuple[int, Verdict]] = {}  # the number of the source, and the verdict
         doubled = Counter[tuple[int, int]]()
         other = Counter[tuple[int, int]]()
         for at, record in self._records():
             key = (self._sources[at].part.place, record.case or "")
-            before = self._kept.get(key)
-            if before is None:
-                self._kept[key] = _Kept(at, record.verdict, record.failed)
-                continue
-            doubled[before.source, at] += 1
-            other[before.source, at] += before.verdict != record.verdict
-            if record.failed and not before.failed:
-                self._kept[key] = _Kept(at, record.verdict, True)
+            before, verdict = self._kept.setdefault(key, (at, record.verdict))
+            if before != at:
+                doubled[before, at] += 1
+                other[before, at] += verdict != record.verdict
+            if record.failed and not verdict.failed:
+                self._kept[key] = (at, record.verdict)
         for source in self._sources:
             wanted, got = (s.part.selection.get("opmap") for s in (self._sources[0], source))
             if wanted != got:
@@ -118,15 +116,15 @@ class Merging:
                 files.write_file(name, formatted(document))
         text = write_reports(files, run, parts, diagnosis)
         files.write_run(run)
-        self._copy_failures(files.path)
+        self._copy_failures(files.folder)
         append_step_summary(text)
         records = [record for of_part in parts for record in of_part]
-        return WrittenBundle(files.path, run, diagnosis, times, survey, records)
+        return WrittenBundle(files.folder, run, diagnosis, times, survey, records)
 
     def _records_of(self, parts: Sequence[list[Record]]) -> Iterator[Record]:
         """Yields the records that are kept, and adds each to those of its part."""
         for at, record in self._records():
-            if self._kept[self._sources[at].part.place, record.case or ""].source == at:
+            if self._kept[self._sources[at].part.place, record.case or ""][0] == at:
                 parts[at].append(shortened(record))
                 yield record
 
@@ -230,15 +228,6 @@ class Merging:
             verdicts = f", {other[before, at]:,} of them with another verdict" if other[before, at] else ""
             kept = "one record of each is kept, the failed one if they differ"
             yield f"{self._sources[at].name}: {count:,} cases are in {self._sources[before].name} too{verdicts}; {kept}"
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The record of a case that is kept: the number of its source, and what came out."""
-
-    source: int
-    verdict: str
-    failed: bool
 
 
 def _common(one: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str, Option]:

@@ -41,7 +41,7 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
         files.write_lines(cleaner.value(line) for _, line in read_lines(bundle.folder / RECORDS, dict))
         for name, document in cleaner.documents.items():
             files.write_file(name, formatted(cleaner.value(document)))
-        left_out = _copy_failures(bundle, files.path, cleaner)
+        left_out = _copy_failures(bundle, files.folder, cleaner)
         _write_reports(bundle, files, redactor)
     bundle_names = {RECORDS, *DOCUMENTS, *REPORTS, HTML, FOLDER}
     return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in bundle_names)])
@@ -126,7 +126,7 @@ def _copy_failures(bundle: WrittenBundle, output: Path, cleaner: _Cleaner) -> li
 
 def _write_reports(bundle: WrittenBundle, files: ResultsFolder, redactor: Redactor) -> None:
     """Writes those reports that the bundle has, made of the files of the copy."""
-    copy = read_bundle(files.path)
+    copy = read_bundle(files.folder)
     parts: list[list[Record]] = [[] for _ in copy.parts]
     for part, record in copy.read_records():
         parts[part].append(record)

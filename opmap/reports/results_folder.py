@@ -84,22 +84,22 @@ class ResultsFolder:
     or if a file cannot be read or written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):
-        self.path, self.lines = Path(path), lines
+    def __init__(self, folder: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):
+        self.folder, self.lines = Path(folder), lines
         self._file: BinaryIO | None = None
         with self._writing():
             if not resume:
                 with suppress(FileExistsError):  # a file is in its place: `check_folder` refuses it
-                    self.path.mkdir(parents=True, exist_ok=True)
-            check_folder(self.path, resume=resume, option=option)
-            self._lock = FileLock(self.path / LOCK)
+                    self.folder.mkdir(parents=True, exist_ok=True)
+            check_folder(self.folder, resume=resume, option=option)
+            self._lock = FileLock(self.folder / LOCK)
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
                 message = "must be a folder into which no other run writes: one is not finished"
-                raise InputError(message, file=str(self.path)) from None
+                raise InputError(message, file=str(self.folder)) from None
             try:
-                check_folder(self.path, resume=resume, option=option)  # another run may have ended between the two
+                check_folder(self.folder, resume=resume, option=option)  # another run may have ended between the two
             except BaseException:
                 self.release()
                 raise
@@ -114,10 +114,10 @@ class ResultsFolder:
             if before.get(key) != now.get(key):
                 if key == "ids":
                     message = "--resume must go on with the same cases: this opmap selects others for the same options"
-                    raise InputError(message, file=str(self.path))
+                    raise InputError(message, file=str(self.folder))
                 wanted, got = (cut(to_json(options.get(key)).decode(), MAX_SHOWN) for options in (before, now))
                 message = f"--resume must go on with the same {cut(key, MAX_SHOWN)}: {wanted}, got {got}"
-                raise InputError(message, file=str(self.path))
+                raise InputError(message, file=str(self.folder))
 
     # --- writing ---
 
@@ -129,11 +129,11 @@ class ResultsFolder:
         """Writes a line for each value in place of the lines that are there. A value may be read from them."""
         self.close()
         with self._writing():
-            write_file(self.path / self.lines, map(_line, values))
+            write_file(self.folder / self.lines, map(_line, values))
 
     def written(self, keys: Iterable[str | None], key: Callable[[bytes], str | None]) -> Iterator[msgspec.Raw | None]:
         """Yields the line with each of these keys as it is; None if there is none. `key` gives the key of a line."""
-        with open(self.path / self.lines, "rb") as file:
+        with open(self.folder / self.lines, "rb") as file:
             places, start = dict[str | None, int](), 0
             for line in file:
                 places[key(line)] = start
@@ -146,17 +146,17 @@ class ResultsFolder:
                     yield None
 
     def start_lines(self, values: Iterable[object] = ()) -> None:
-        """Writes the first lines, so that `add` can add more. Removes what a run that was killed left unfinished."""
+        """Writes the first lines, so that `add_line` can add more. Removes what a run that was killed left unfinished."""
         with self._writing():
-            for entry in self.path.iterdir():
+            for entry in self.folder.iterdir():
                 if entry.name.startswith(TEMPORARY) and entry.name != LOCK:
                     with suppress(OSError):
                         entry.unlink()
         self.write_lines(values)
         with self._writing():
-            self._file = open(self.path / self.lines, "ab", buffering=0)  # noqa: SIM115  # open until the run ends
+            self._file = open(self.folder / self.lines, "ab", buffering=0)  # noqa: SIM115  # open until the run ends
 
-    def add(self, value: object) -> None:
+    def add_line(self, value: object) -> None:
         """Adds a line, which is in the file when this returns."""
         assert self._file, "start_lines comes first"
         rest = memoryview(_line(value))
@@ -167,18 +167,18 @@ class ResultsFolder:
     def write_file(self, name: str, content: bytes) -> None:
         """Writes one more file of the folder."""
         with self._writing():
-            (self.path / name).parent.mkdir(exist_ok=True)
-            write_file(self.path / name, content)
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            write_file(self.folder / name, content)
 
     def remove_file(self, name: str) -> None:
         """Removes a file of the folder, if it is there."""
         with self._writing(), suppress(FileNotFoundError):
-            remove(self.path / name)
+            remove(self.folder / name)
 
     def remove_failures(self) -> None:
         """Removes the folders of failures that an earlier end of the run wrote."""
         with self._writing(f"/{FOLDER}"):
-            remove_failures(self.path)
+            remove_failures(self.folder)
 
     @contextmanager
     def whole_or_not(self) -> Iterator[ResultsFolder]:
@@ -187,7 +187,7 @@ class ResultsFolder:
             yield self
         except BaseException:
             self.close()
-            rmtree(self.path, ignore_errors=True)
+            rmtree(self.folder, ignore_errors=True)
             raise
         finally:
             self.release()
@@ -198,7 +198,7 @@ class ResultsFolder:
         try:
             yield
         except OSError as error:
-            raise InputError(error.strerror or str(error), file=f"{self.path}{name}") from None
+            raise InputError(error.strerror or str(error), file=f"{self.folder}{name}") from None
 
     def close(self) -> None:
         """Ends the adding of lines."""
@@ -211,7 +211,7 @@ class ResultsFolder:
         self.close()
         if self._lock.is_locked:
             with suppress(OSError):  # Windows removes it with the lock
-                (self.path / LOCK).unlink()
+                (self.folder / LOCK).unlink()
             self._lock.release()
 
 

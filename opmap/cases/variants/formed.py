@@ -14,11 +14,11 @@ import numpy as np
 import onnx
 
 from ...descriptors import OperatorDesc
-from ...engines.arrays import to_array
+from ...engines.arrays import masked_array, to_array
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
 from ...pseudocode import equals_documented
-from ...tensors import DataType, Tensor, is_open
+from ...tensors import DataType, Tensor
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,7 @@ class Formed:
     def expected_array(self, name: str, inputs: Inputs) -> np.ndarray:
         """Returns what a graph output must be. Elements for which more than one bit pattern is right are masked."""
         bits, sizes = self.expected(name, inputs), self.output_sizes(name, inputs)
-        array = to_array(Tensor(self.output_type(name, inputs), sizes, [b or 0 for b in bits]))
-        mask = np.array([*map(is_open, bits)], bool).reshape(sizes)
-        return np.ma.array(array, mask=mask) if mask.any() else array
+        return masked_array(self.output_type(name, inputs), sizes, bits)
 
 
 def plain_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
