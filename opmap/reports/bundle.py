@@ -4,7 +4,7 @@ line), and the reports that are made of these at the end."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -38,10 +38,6 @@ class _Named(msgspec.Struct):
     """The id in a line."""
 
     case: str | None = None
-
-
-def _case_of(line: bytes) -> str | None:
-    return msgspec.json.decode(line, type=_Named).case
 
 
 class Bundle(ResultsFolder):
@@ -101,9 +97,8 @@ class Bundle(ResultsFolder):
         records = list(records)
         totals = Sums(self._run.selection, records).totals(exit_code)
         self._run = msgspec.structs.replace(self._run, problems=list(problems), totals=totals)
-        written = self.written((record.case for record in records), _case_of)
         try:
-            self.write_lines(line or record for line, record in zip(written, records, strict=True))
+            self.write_lines(self._whole(records))
             self.write_run(self._run)
         except BaseException:
             self.release()
@@ -125,6 +120,20 @@ class Bundle(ResultsFolder):
             self.write_file(DIAGNOSIS, formatted(diagnosis))
         self.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
         append_step_summary(write_reports(self, self._run, [records], diagnosis, notes))
+
+    def _whole(self, records: Iterable[Record]) -> Iterator[object]:
+        """Yields the line of each record as it is in the file: a record that is given here may be shortened. Else the record."""
+        with open(self.folder / RECORDS, "rb") as file:
+            places, start = dict[str | None, int](), 0
+            for line in file:
+                places[msgspec.json.decode(line, type=_Named).case] = start
+                start += len(line)
+            for record in records:
+                if record.case in places:
+                    file.seek(places[record.case])
+                    yield msgspec.Raw(file.readline().rstrip(b"\n"))
+                else:
+                    yield record
 
     def _continue(self, earlier: WrittenBundle, ids: frozenset[str], whole: bool) -> None:
         """Takes the records of an interrupted run. Raises InputError if they are not of the run that was asked for."""

@@ -79,19 +79,13 @@ class CauseView:
         )
 
     @classmethod
-    def of_failure(
-        cls, failure: Failure, relation: Relation, sides: Sides | None = None, again: str | None = None
-    ) -> CauseView:
+    def of_failure(cls, failure: Failure, relation: Relation, sides: Sides | None = None) -> CauseView:
         """Returns the view of one failure whose relation is known."""
         record = failure.record
-        lines = [
-            ("example", record.message and without_stack(record.message)),
-            *_sides(str(sides) if sides else None),
-            ("rerun", again),
-        ]
-        shown = [(name, text) for name, text in lines if text]
+        example = [("example", without_stack(record.message))] if record.message else []
+        lines = [*example, *_sides(str(sides) if sides else None)]
         wrong = wrong_elements(failure.case, record.actual)
-        return cls(relation_text(relation.text, relation.fault), lines=shown, wrong=wrong)
+        return cls(relation_text(relation.text, relation.fault), lines=lines, wrong=wrong)
 
     @property
     def title(self) -> str:

@@ -143,7 +143,7 @@ class ReadRun:
 
     def __init__(self, bundle: WrittenBundle):
         self.bundle, self.name = bundle, str(bundle.folder)
-        self.places = _places(bundle.parts)
+        self.places = _places(bundle.run.runs)
         of_part = {number: place for place, numbers in self.places.items() for number in numbers}
         self.results: dict[str, dict[str, _Result]] = {}
         self.verdicts = Counter[Verdict]()
@@ -162,7 +162,7 @@ class ReadRun:
 
     def facts(self, place: str) -> dict[str, str]:
         """Returns the options and the facts at one place."""
-        part = self.bundle.parts[self.places[place][0]]
+        part = self.bundle.run.runs[self.places[place][0]]
         return _facts(part, with_shard=not self.bundle.run.merged)
 
 

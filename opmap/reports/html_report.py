@@ -21,7 +21,7 @@ from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Spec, load_spec
 from ..vocabulary import TIERS, Verdict
-from .documents import HTML, SURVEY, Facts, SurveyDocument
+from .documents import HTML, SURVEY, SurveyDocument
 from .heading import heading
 from .pages import page, write_page
 from .report_groups import Groups, again_in, base_id, found_cases, groups
@@ -202,23 +202,20 @@ def _options(bundle: WrittenBundle) -> list[tuple[str, str]]:
 
 
 def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
-    """Gives the facts about the machine and the software: name, value or why there is none, and source."""
-    count = 0
-    for run, environment in _environments(bundle):
+    """Gives the facts about the machine and the software: name, value or why there is none, and source.
+
+    Of a merged bundle whose parts differ in them, the name begins with that of the part.
+    """
+    count, run, several = 0, bundle.run, bundle.run.merged and bundle.run.environment is None
+    parts = [(f"run {number}: ", part.environment) for number, part in enumerate(run.runs, 1)]
+    for part, environment in parts if several else [("", run.environment)]:
         for name, fact in (environment or {}).items():
-            for path, text in _flat(f"{run}{name}", fact.value):
+            for path, text in _flat(f"{part}{name}", fact.value):
                 count += 1
                 if count > MOST_FACTS:
                     return
                 shown = text if fact.value is not None else f"not known: {_text(fact.error)}"
                 yield path.replace("_", " "), cut(shown), cut(_text(fact.source))
-
-
-def _environments(bundle: WrittenBundle) -> list[tuple[str, Facts | None]]:
-    """Returns the environment; of a merged bundle whose parts differ in it, that of each part behind the part's name."""
-    if bundle.run.environment is not None or not bundle.run.merged:
-        return [("", bundle.run.environment)]
-    return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.runs, 1)]
 
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:

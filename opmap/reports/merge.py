@@ -72,7 +72,7 @@ class Merging:
 
     def __init__(self, bundles: Sequence[WrittenBundle]):
         self.bundles = bundles
-        self._sources = [_Source(b, n, part) for b in bundles for n, part in enumerate(b.parts)]
+        self._sources = [_Source(b, n, part) for b in bundles for n, part in enumerate(b.run.runs)]
         self.notes: list[str] = []
         self._kept: dict[tuple[object, str], tuple[int, Verdict]] = {}  # the number of the source, and the verdict
         doubled = Counter[tuple[int, int]]()
@@ -144,7 +144,7 @@ class Merging:
         for bundle in self.bundles:
             for number, record in bundle.read_records():
                 yield first + number, record
-            first += len(bundle.parts)
+            first += len(bundle.run.runs)
 
     def _times(self) -> dict[str, float]:
         """Returns how long the cases took, in seconds: of a case that ran in several bundles the longest time."""

@@ -127,7 +127,7 @@ def _copy_failures(bundle: WrittenBundle, output: Path, cleaner: _Cleaner) -> li
 def _write_reports(bundle: WrittenBundle, files: ResultsFolder, redactor: Redactor) -> None:
     """Writes those reports that the bundle has, made of the files of the copy."""
     copy = read_bundle(files.folder)
-    parts: list[list[Record]] = [[] for _ in copy.parts]
+    parts: list[list[Record]] = [[] for _ in copy.run.runs]
     for part, record in copy.read_records():
         parts[part].append(record)
     notes = [f"taken out of the texts before this was written: {summary(redactor.removed)}"]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -130,20 +130,6 @@ class ResultsFolder:
         self.close()
         with self._writing():
             write_file(self.folder / self.lines, map(_line, values))
-
-    def written(self, keys: Iterable[str | None], key: Callable[[bytes], str | None]) -> Iterator[msgspec.Raw | None]:
-        """Yields the line with each of these keys as it is; None if there is none. `key` gives the key of a line."""
-        with open(self.folder / self.lines, "rb") as file:
-            places, start = dict[str | None, int](), 0
-            for line in file:
-                places[key(line)] = start
-                start += len(line)
-            for wanted in keys:
-                if wanted in places:
-                    file.seek(places[wanted])
-                    yield msgspec.Raw(file.readline().rstrip(b"\n"))
-                else:
-                    yield None
 
     def start_lines(self, values: Iterable[object] = ()) -> None:
         """Writes the first lines, so that `add_line` can add more. Removes what a run that was killed left unfinished."""

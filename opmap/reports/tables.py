@@ -123,13 +123,17 @@ def print_total(
     console.print(printable(text), style="bold red" if exit_code else "bold green", soft_wrap=True, highlight=False)
 
 
-def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:
-    """Prints a line for each failure, for at most `limit` of them."""
+MOST_FAILURES = 10
+"""The most failures that get a line in the terminal."""
+
+
+def print_failures(console: Console, records: Iterable[Record]) -> None:
+    """Prints a line for each failure, for at most MOST_FAILURES of them."""
     failures = [r for r in records if r.failed]
-    for record in failures[:limit]:
+    for record in failures[:MOST_FAILURES]:
         console.print(line(record), soft_wrap=True, highlight=False)
-    if len(failures) > limit:
-        console.print(f"... and {len(failures) - limit} more")
+    if len(failures) > MOST_FAILURES:
+        console.print(f"... and {len(failures) - MOST_FAILURES} more")
 
 
 def line(record: Record, case: str | None = None) -> Text:

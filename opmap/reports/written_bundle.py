@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import prod
@@ -56,11 +56,6 @@ class WrittenBundle:
     survey: SurveyDocument | None = None
     kept: Sequence[Record] | None = None
 
-    @property
-    def parts(self) -> list[Part]:
-        """The runs that were merged; of a bundle that is not merged, the one run."""
-        return self.run.runs
-
     def asked(self, name: str) -> str | None:
         """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not set."""
         value = self.run.selection.get(name)
@@ -89,7 +84,7 @@ class WrittenBundle:
         lines, line = read_lines(path, Record), 0
         ended = self.run.merged or self.run.totals is not None
         verdicts = Counter[Verdict]()
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.run.runs):
             sums, seen = Sums(part.selection), set[str]()
             for line, record in islice(lines, part.records):
                 if line > MAX_RECORDS:
@@ -106,11 +101,11 @@ class WrittenBundle:
         if next(lines, None) or (ended and not _is_whole(path)):
             raise self._another_number("more")
         if self.run.merged and self.run.totals:
-            red = int(bool(self.run.problems) or any(part.exit_code for part in self.parts))
+            red = int(bool(self.run.problems) or any(part.exit_code for part in self.run.runs))
             _check_same(Totals(dict(sorted(verdicts.items())), red), self.run.totals, run_file, "$")
 
     def _another_number(self, got: str) -> ContradictionError:
-        wanted = sum(part.records for part in self.parts)
+        wanted = sum(part.records for part in self.run.runs)
         message = f"must have {wanted} lines, each with its line break, as {RUN} says, got {got}"
         return ContradictionError(message, file=str(self.folder / RECORDS))
 
@@ -198,12 +193,13 @@ def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> Writt
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     names = [name for name in DOCUMENTS if os.path.lexists(path / name) and (causes or name != DIAGNOSIS)]
     documents: dict[str, Any] = {name: _document(path / name, DOCUMENTS[name]) for name in names}
-    bundle = WrittenBundle(path, documents[RUN], documents.get(DIAGNOSIS), {}, documents.get(SURVEY))
-    if not bundle.parts:
+    seconds = documents[TIMES].seconds if TIMES in documents else {}
+    bundle = WrittenBundle(path, documents[RUN], documents.get(DIAGNOSIS), seconds, documents.get(SURVEY))
+    if not bundle.run.runs:
         raise InputError("must hold a part", path="$.parts", file=str(path / RUN))
     for number, group in enumerate(bundle.diagnosis.groups if bundle.diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
-    return replace(bundle, seconds=documents[TIMES].seconds) if TIMES in documents else bundle
+    return bundle
 
 
 def read_diagnosis(file: str) -> DiagnosisDocument:

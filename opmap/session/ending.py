@@ -13,7 +13,6 @@ from .session import ValidationRun
 if TYPE_CHECKING:  # a green run needs none of this
     from ..diagnosis.diagnosis import Diagnosis
     from ..diagnosis.judged_run import JudgedRun
-    from ..reports.documents import DiagnosisDocument
 
 Diagnose: TypeAlias = "Callable[[ValidationRun, JudgedRun], list[Diagnosis]]"
 """Finds the causes of the failures of a run."""
@@ -30,7 +29,12 @@ def end_run(session: ValidationRun, diagnose: Diagnose | None, unwritten: list[s
     diagnoses = _diagnosed(session, diagnose) if diagnose else None
     if session.bundle and session.bundle.completed:
         with noting(unwritten, session):
-            session.finish(_document(session, diagnoses))
+            document = None
+            if diagnoses is not None:
+                from ..reports.cause_view import diagnosis_document
+
+                document = diagnosis_document(session.provider_name, diagnoses, session.again)
+            session.finish(document)
         _write_reports(session, diagnoses or [], unwritten)
     elif session.bundle:
         session.bundle.release()
@@ -77,15 +81,6 @@ def _diagnosed(session: ValidationRun, diagnose: Diagnose) -> list[Diagnosis] | 
         session.results.interrupted = True
         print_error("the causes were not found: interrupted")
     return None
-
-
-def _document(session: ValidationRun, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
-    """Returns the causes as the bundle holds them; None if they were not sought to the end."""
-    if diagnoses is None:
-        return None
-    from ..reports.cause_view import diagnosis_document
-
-    return diagnosis_document(session.provider_name, diagnoses, session.again)
 
 
 def _write_reports(session: ValidationRun, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:

@@ -79,7 +79,7 @@ class ValidationRun:
             from ..known.known_failures import load
 
             self.known_failures = load(options.known_failures)
-            self._known_failures_digest = _digest(read_bytes(options.known_failures))
+            self._known_failures_digest = hashlib.sha256(read_bytes(options.known_failures)).hexdigest()
             if any(entry.cause for entry in self.known_failures):
                 from ..diagnosis.known_causes import check_causes
 
@@ -508,7 +508,3 @@ def open_judge(
     else:
         opened = open_provider(provider, **place or {})
     return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
