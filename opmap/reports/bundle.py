@@ -122,7 +122,7 @@ class Bundle(ResultsFolder):
         append_step_summary(write_reports(self, self._run, [records], diagnosis, notes))
 
     def _whole(self, records: Iterable[Record]) -> Iterator[object]:
-        """Yields the line of each record as it is in the file: a record that is given here may be shortened. Else the record."""
+        """Yields the line of each record as it is in the file: what is given here may be shortened. Else the record."""
         with open(self.folder / RECORDS, "rb") as file:
             places, start = dict[str | None, int](), 0
             for line in file:

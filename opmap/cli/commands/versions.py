@@ -6,8 +6,8 @@ import re
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +18,6 @@ from ...engines.dml_linux import Pair, check_pair, find_rig, pairs, run_command,
 from ...engines.other_directml import dll_in, other_directml
 from ...engines.providers import ProviderMissing
 from ...errors import InputError, printable
-from ...judge.judge import Judge
 from ...known import Word, find_defect
 from ...reports.cause_view import case_of
 from ...reports.documents import SmallestDocument
@@ -112,32 +111,22 @@ def _places(options: Namespace) -> Sequence[Place]:
 # --- the runs ---
 
 
-@contextmanager
-def _opened(session: ValidationRun, place: Place) -> Iterator[Judge]:
-    """Opens the DirectML EP somewhere. Raises ProviderMissing."""
-    if isinstance(place, Pair):
-        with session.fresh(runtime=place.name) as judge:
-            yield judge
-    else:
-        with other_directml(place), session.fresh() as judge:
-            yield judge
-
-
 def _cell(session: ValidationRun, place: Place, subject: Subject) -> Cell:
     """Returns the results of a case or program at one place. The versions are those that the worker process has loaded."""
+    pair, folder = (place, None) if isinstance(place, Pair) else (None, place)
     try:
-        with _opened(session, place) as judge:
+        with other_directml(folder), session.fresh(runtime=pair.name if pair else None) as judge:
             loaded = judge.provider.loaded_directml(judge.provider.environment()) or "unknown"
             onnxruntime, directml = judge.provider.version or "unknown", loaded.removesuffix(".0")
-            if isinstance(place, Pair) and (onnxruntime, directml) != (place.onnxruntime, place.directml):
-                raise InputError(f"{place.name} must load {place}, got ONNX Runtime {onnxruntime}, DirectML {directml}")
+            if pair and (onnxruntime, directml) != (pair.onnxruntime, pair.directml):
+                raise InputError(f"{pair.name} must load {pair}, got ONNX Runtime {onnxruntime}, DirectML {directml}")
             if isinstance(subject, Path):
                 return Cell.of(
                     onnxruntime, directml, [_run_program(session.options, place, subject) for _ in range(RUNS)]
                 )
             return Cell.of(onnxruntime, directml, list(run_item(subject, judge)))
     except ProviderMissing as error:
-        versions = (place.onnxruntime, place.directml) if isinstance(place, Pair) else ("installed", str(place))
+        versions = (pair.onnxruntime, pair.directml) if pair else ("installed", str(folder))
         return Cell.of(*versions, [("not loadable", str(error))])
 
 
