@@ -31,7 +31,7 @@ from ..tensors import DataType
 from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
 from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
-from .pages import markdown_page
+from .pages import text_page
 from .redaction import Redactor, summary, texts
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto, write_files
@@ -107,7 +107,7 @@ def export_folder(
     files |= dxdispatch_files(case, inputs)
     outputs = {f: (output, inputs.of(f).expected) for f, output in inputs.desc.outputs.items()}
     expected = {f: masked_array(output.data_type, output.sizes, bits) for f, (output, bits) in outputs.items()}
-    text = markdown_page(
+    text = text_page(
         "issue.md",
         case=case,
         provider=(record and record.provider) or provider,

@@ -15,8 +15,9 @@ from ..engines.arrays import to_array
 from ..engines.sessions import DIRECTML
 from ..known import Defect
 from ..tensors import Tensor
+from .pages import text_page
 from .reproducers.dxdispatch_files import dxdispatch_files
-from .reproducers.reproducer import expected_steps, program, program_text
+from .reproducers.reproducer import expected_steps, program
 from .sections import quiet_table
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
@@ -77,7 +78,7 @@ def reproducer(defect: Defect) -> str:
         output = item.desc.output
         expected = to_array(Tensor(output.data_type, output.sizes, [bits or 0 for bits in item.expected])).tobytes()
         files = dxdispatch_files(item, item.inputs)
-        return program_text("dxdispatch").format(title=title, files=files, expected=expected)
+        return text_page("dxdispatch.txt", title=title, files=repr(files), expected=repr(expected)) + "\n"
     return program(expected_steps(item), title=title, provider=DIRECTML)
 
 

@@ -1,4 +1,4 @@
-"""HTML pages of one file that load nothing, and Markdown, made of the templates in the folder `templates`."""
+"""HTML pages of one file that load nothing, Markdown, and programs, made of the templates in the folder `templates`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -36,11 +37,12 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
     )
 
 
-def markdown_page(template: str, **values: object) -> str:
-    """Returns a text in Markdown. The template must pass each text from outside through `plain`, `code` or `block`."""
+def text_page(template: str, **values: object) -> str:
+    """Returns a text: Markdown, or a program. Markdown must pass each text from outside through `plain`, `code` or `block`."""
     return _environment(is_html=False).get_template(template).render(**values)
 
 
+@cache
 def _environment(*, is_html: bool) -> Environment:
     environment = Environment(
         loader=PackageLoader("opmap", "reports/templates"),

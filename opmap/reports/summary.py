@@ -11,7 +11,7 @@ from ..judge.record import Record
 from .cause_view import MOST_SHOWN, CauseView
 from .documents import DiagnosisDocument, RunDocument
 from .heading import heading
-from .pages import markdown_page
+from .pages import text_page
 from .tables import count_tables
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -33,7 +33,7 @@ def summary(
     failures = [record for record in records if record.failed and record.case not in explained]
     counts = Counter(record.verdict for record in failures)
     lines = [f"{r.verdict}  {r.case}{f': {r.message}' if r.message else ''}" for r in failures]
-    text = markdown_page(
+    text = text_page(
         "summary.md",
         heading=heading(run, records, len(groups)),
         causes=list(map(CauseView.of, groups[:MOST_SHOWN])),

@@ -1,7 +1,7 @@
 """Writes a reproducer: a Python program that shows a failure, and needs only numpy, onnxruntime and perhaps onnx.
 
 At its top are the steps as data: what is done, and what must be returned, in the words of `opmap.engines.steps` and of the
-files of contract probes. The rest is the runner, `runner.txt`, which is the same in every program. A case that only creates
+files of contract probes. The rest is the runner, which is the same in every program. A case that only creates
 a session and runs it is a few lines of plain Python in place of the steps.
 
 The program performs the steps, prints what it expected and what it got, and exits with 1 if something is wrong, else with
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files as package_files
 
 import msgspec
 import numpy as np
@@ -31,6 +29,7 @@ from ...engines.steps import AnyStep, Open, Run, Setup
 from ...errors import printable, printable_lines
 from ...fuzz.judging import RISE, WINDOWS
 from ...mapping import map_descriptor
+from ..pages import text_page
 from .model_folders import formed_model
 
 MODEL = "model.onnx"
@@ -66,44 +65,28 @@ def program(
     configuration entries. With a `recorded` output, the program can also show that in place of a run. With `files`, the
     program lies beside these files: models and large arrays are read from them, and those that are lacking are added.
     """
-    writer = _Writer(files)
+    writer, repeated = _Writer(files), again[0] if again else ()
     steps = [writer.step(expected) for expected in expected_steps]
-    main = writer.plain(expected_steps) if _is_plain(expected_steps) else "    do(STEPS)"
-    repeated = []
-    if again:
-        repeated, main = [writer.step(ExpectedStep(step)) for step in again[0]], f"    grow(STEPS, AGAIN, {again[1]})"
+    plain = writer.plain(expected_steps) if not again and _is_plain(expected_steps) else None
     seen = None
     if recorded:
         output = recorded.output
         seen = (f"recorded on {recorded.provider}", {output: recorded.actual}, {output: recorded.expected})
-    parts = [
-        program_text("head").format(
-            title=printable(title.replace("\\", "/").replace('"', "'")).replace("\\", r"\\"),
-            imports="import os\n\n" if files is not None else "",
-            provider=provider,
-            options=dict(options or {}),
-            config=dict(config or {}),
-        ),
-        program_text("file") if files is not None else "",
-        *(f"{name} = {writer.model(raw)}\n" for raw, name in writer.models.items()),
-        f"RECORDED = {writer.expression(seen)}\n",
-        _list("STEPS", steps) if "STEPS" in main else "",
-        _list("AGAIN", repeated) if again else "",
-        f"\n\ndef main():\n{main}\n\n",
-        *([program_text("growth").format(windows=WINDOWS, rise=RISE)] if again else []),
-        program_text("runner"),
-    ]
-    return "".join(parts)
-
-
-def _list(name: str, steps: Sequence[str]) -> str:
-    return f"{name} = [\n" + "".join(f"    {step},\n" for step in steps) + "]\n"
-
-
-@cache
-def program_text(name: str) -> str:
-    """Returns a part of a program, which is a text file beside this module."""
-    return package_files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    text = text_page(
+        "program.txt",
+        title=printable(title.replace("\\", "/").replace('"', "'")).replace("\\", r"\\"),
+        defaults=f"{provider!r}, {dict(options or {})!r}, {dict(config or {})!r}",
+        beside=files is not None,
+        steps=steps,
+        plain=plain,
+        again=[writer.step(ExpectedStep(step)) for step in repeated],
+        times=again[1] if again else 0,
+        models=[(name, writer.model(raw)) for raw, name in writer.models.items()],
+        recorded=writer.expression(seen),
+        windows=WINDOWS,
+        rise=RISE,
+    )
+    return text + "\n"
 
 
 def _is_plain(expected_steps: Sequence[ExpectedStep]) -> bool:
