@@ -1,4 +1,5 @@
-"""The command line. Exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted, 141 nobody reads."""
+"""The command line. Exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted, 141 nobody
+reads."""
 
 from __future__ import annotations
 
@@ -52,10 +53,12 @@ def exit_code(run: Callable[[], int]) -> int:
 
 
 NO_READER = 141
-"""The exit code if the program that read stdout is gone: that of a program which SIGPIPE ends. It says nothing about the run."""
+"""The exit code if the program that read stdout is gone: that of a program which SIGPIPE ends. It says nothing about
+the run."""
 
 _OF_RESOURCES = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-"""Errors without the name of a file that are not of stdout: os.getcwd() in a folder that is gone, or too little of something."""
+"""Errors without the name of a file that are not of stdout: os.getcwd() in a folder that is gone, or too little of
+something."""
 
 
 def _answered(run: Callable[[], int]) -> int:

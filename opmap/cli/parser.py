@@ -21,10 +21,11 @@ from ..session.options import CASES, DIRECTML, HOW, OPTIONS, WRITTEN, Group, Opt
 
 
 class Command(NamedTuple):
-    """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`) and SHARED.
+    """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`)
+    and SHARED.
 
-    `summary` is its line in the list of commands. An option here takes the place of one of these that has the same name. `notes` is a
-    text at the end of the help with all options.
+    `summary` is its line in the list of commands. An option here takes the place of one of these that has the same
+    name. `notes` is a text at the end of the help with all options.
     """
 
     summary: str
@@ -116,7 +117,10 @@ _QUOTED = re.compile(rf"(?<=')[^']{{{MAX_SHOWN},}}(?=')")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line, without the usage. The parser of a command refuses what it does not know."""
+    """A parser that reports an error in one line, without the usage.
+
+    The parser of a command refuses what it does not know.
+    """
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("ignored explicit argument", "takes no value, got")
@@ -227,8 +231,8 @@ COMMANDS: dict[str, Command] = {
             ),
             "large": Option(
                 False,
-                "instead of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
-                "of memory",
+                "instead of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; "
+                "needs 3 GB of memory",
                 group=Group(CASES.title),
                 rare=True,
             ),
@@ -256,12 +260,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "build": Command(
         summary="write ONNX models with test data, of cases or files",
-        help="Write ONNX models with their test data: NAME.onnx of one case, or a folder of model folders, which opmap check takes.",
+        help="Write ONNX models with their test data: NAME.onnx of one case, or a folder of model folders, which "
+        "opmap check takes.",
         example="opmap build 'tile/int64/*' -o models",
         options={
             "wanted": OPTIONS["wanted"]._replace(
-                help=f"a DxDispatch JSON file, {_MODEL}; the id of a case of any tier, a glob over the ids of the tier, or a file "
-                "with one of these per line (default: all of the tier)"
+                help=f"a DxDispatch JSON file, {_MODEL}; the id of a case of any tier, a glob over the ids of the "
+                "tier, or a file with one of these per line (default: all of the tier)"
             ),
             "output": _output(
                 "NAME.onnx for one case, or a folder: it gets a folder per case with model.onnx, test_data_set_0/ and "
@@ -280,8 +285,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "diagnose": Command(
         summary="find the exact cause of each failure, and its smallest case",
-        help="Run the cases, group the failures by cause, and run new cases until each cause is exact. For one case, find its smallest "
-        "form, and whose fault it is.",
+        help="Run the cases, group the failures by cause, and run new cases until each cause is exact. For one case, "
+        "find its smallest form, and whose fault it is.",
         example="opmap diagnose tile/example.1 --provider fault:output-zero",
         options={
             "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="ID|FILE", nargs="?"),
@@ -292,8 +297,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "explain": Command(
         summary="show the pseudocode of an operator or case, or a rule",
-        help="Show the documentation's pseudocode: of an operator with its rules, or of a case for its sizes, down to one output element. "
-        "Of a rule, show an example that breaks it.",
+        help="Show the documentation's pseudocode: of an operator with its rules, or of a case for its sizes, down to "
+        "one output element. Of a rule, show an example that breaks it.",
         example="opmap explain tile/example.1 --at 0,0,0,3",
         options={
             "target": Option(
@@ -312,8 +317,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command(
         summary="write a folder that reproduces a case without opmap",
-        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue. "
-        "A provider MODULE:NAME needs opmap: the program shows what was recorded.",
+        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of "
+        "an issue. A provider MODULE:NAME needs opmap: the program shows what was recorded.",
         example="opmap export tile/example.1 -o folder --provider dml",
         options={
             "target": Option(
@@ -330,7 +335,8 @@ COMMANDS: dict[str, Command] = {
             "output": _output("a new or empty folder", "DIR", required=True),
             "redact": Option(
                 False,
-                "take user names, host names and paths of this machine out of all texts, and say which; model and data stay",
+                "take user names, host names and paths of this machine out of all texts, and say which; model and data "
+                "stay",
                 group=_WRITTEN,
             ),
         },
@@ -346,7 +352,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "diff": Command(
         summary="compare results bundles: new, fixed and changed causes",
-        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the cases.",
+        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the "
+        "cases.",
         example="opmap diff yesterday today",
         options={
             "folders": Option(None, "the folders of two or more bundles, the oldest first", path, "DIR", nargs="+"),
@@ -375,8 +382,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "survey": Command(
         summary="show what a provider does where the pages give no value",
-        help="Show what a provider does with indices that are out of range. With --provider directml, also show which descriptors DirectML "
-        "accepts, of those that keep or break the rules. Nothing is judged, except crashes and reads outside the input.",
+        help="Show what a provider does with indices that are out of range. With --provider directml, also show which "
+        "descriptors DirectML accepts, of those that keep or break the rules. Nothing is judged, except crashes and "
+        "reads outside the input.",
         example="opmap survey --provider dml",
         options={
             "report": Option(
@@ -423,14 +431,16 @@ COMMANDS: dict[str, Command] = {
     ),
     "versions": Command(
         summary="run a case on versions of ONNX Runtime and DirectML",
-        help="Run a case or a program on pairs of ONNX Runtime and DirectML.dll, and say since which version it is wrong.",
+        help="Run a case or a program on pairs of ONNX Runtime and DirectML.dll, and say since which version it is "
+        "wrong.",
         example="opmap versions --known empty-output-beside --dml-runtime /var/tmp/opmap-rig",
         options={
             "case": Option(None, "the id of a case or contract probe", metavar="ID", instead="subject"),
             "known": Option(None, "the id of a known defect (opmap known)", metavar="ID", instead="subject"),
             "program": Option(
                 None,
-                "a Python program with exit code 0 (right), 1 (wrong) or 2 (no DirectML EP), such as opmap export and opmap known write",
+                "a Python program with exit code 0 (right), 1 (wrong) or 2 (no DirectML EP), such as opmap export and "
+                "opmap known write",
                 path,
                 "FILE",
                 instead="subject",

@@ -31,15 +31,18 @@ def handle_signals(handler: Callable[[int, object], None] | signal.Handlers) -> 
 
 
 QUICK = 3.0
-"""For how many seconds further signals count as the one before them: nobody wants to lose the table by a second Ctrl-C."""
+"""For how many seconds further signals count as the one before them: nobody wants to lose the table by a second
+Ctrl-C."""
 
 _raised = float("-inf")
 
 
 def interrupt(number: int, frame: object) -> None:
-    """Raises KeyboardInterrupt, so that a run tells its results and removes its folders; during an import a little later.
+    """Raises KeyboardInterrupt, so that a run tells its results and removes its folders; during an import a little
+    later.
 
-    Does nothing within QUICK seconds after that. Native packages crash if an exception ends their import, and Python 3.11 makes another one of it where a class is made.
+    Does nothing within QUICK seconds after that. Native packages crash if an exception ends their import, and Python
+    3.11 makes another one of it where a class is made.
     """
     global _raised
     if time.monotonic() - _raised < QUICK:

@@ -2,8 +2,8 @@
 
 A page becomes blocks (`blocks`, `html_blocks`). Its sentences, tables and examples become facts (`prose`, `tables`,
 `examples`), and the facts become a spec (`page`, `page_rules`). The spec is held against its own examples
-(`contradictions`) and against the shipped spec (`differences`). `review` does all of it. `corrections` puts right what the
-shipped errata cover, and `patch` writes that as a unified diff.
+(`contradictions`) and against the shipped spec (`differences`). `review` does all of it. `corrections` puts right what
+the shipped errata cover, and `patch` writes that as a unified diff.
 """
 
 from .contradictions import contradictions

@@ -1,4 +1,5 @@
-"""Takes a page apart into blocks, in order: headings, code, table rows, text. Markdown, HTML and plain text give the same.
+"""Takes a page apart into blocks, in order: headings, code, table rows, text. Markdown, HTML and plain text give the
+same.
 
 Markdown is read by markdown-it. Text that markdown-it reads as prose is searched for code once more, line by line,
 because a page that was saved as plain text has no fences.
@@ -69,7 +70,9 @@ def _marked(lines: Sequence[str]) -> Iterator[tuple[Block, int, int]]:
 
 
 def _is_underlined(lines: Sequence[str]) -> bool:
-    """Returns whether a heading above a line of `=` or `-` is meant as one: copied text may have a lone sign on a line."""
+    """Returns whether a heading above a line of `=` or `-` is meant as one: copied text may have a lone sign on a
+    line.
+    """
     return len(lines) == 2 and len(lines[1].strip()) > 2
 
 

@@ -1,7 +1,7 @@
 """Corrects a page: puts the corrected texts of the shipped errata in place of the printed ones.
 
-A correction counts only if the corrected page, read again, has the erratum's contradictions no more and no other finding
-instead. So nothing is corrected that was not understood.
+A correction counts only if the corrected page, read again, has the erratum's contradictions no more and no other
+finding instead. So nothing is corrected that was not understood.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Correction:
 
 @dataclass(frozen=True)
 class Uncorrected:
-    """What stays on a page, in one line: a finding or an erratum, and why there is no correction. `line` may be unknown."""
+    """What stays on a page, in one line: a finding or an erratum, and why there is no correction.
+
+    `line` may be unknown.
+    """
 
     line: int | None
     what: str
@@ -76,7 +79,8 @@ class CorrectedPage:
 def correct_page(text: str, *, name: str) -> CorrectedPage:
     """Returns a documentation page with the corrections that can be computed. `name` is the file's name for messages.
 
-    `text` is the whole page, with a byte order mark and line ends as in the file. Raises InputError as `read_page` does.
+    `text` is the whole page, with a byte order mark and line ends as in the file. Raises InputError as `read_page`
+    does.
     """
     page = read_page(text, name=name)
     shipped = load_spec(page.spec.name)
@@ -115,7 +119,9 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
 
 
 def _edits(text: str, places: Iterable[tuple[int, int]], erratum: Erratum) -> list[Edit]:
-    """Returns the edits that correct an erratum at these places, in order: none if the page states the subject otherwise."""
+    """Returns the edits that correct an erratum at these places, in order: none if the page states the subject
+    otherwise.
+    """
     is_of_rule = erratum.subject != "pseudocode" and not erratum.subject.startswith("example ")
     edits: dict[Edit, None] = {}
     for wording, (start, end) in product(erratum.wordings, places):

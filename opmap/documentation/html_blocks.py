@@ -1,4 +1,5 @@
-"""Takes an HTML page apart into the same blocks as Markdown: headings, code (`<pre>`), table rows, text. lxml parses it."""
+"""Takes an HTML page apart into the same blocks as Markdown: headings, code (`<pre>`), table rows, text. lxml parses
+it."""
 
 from __future__ import annotations
 
@@ -18,14 +19,19 @@ _DOCUMENT = re.compile(r"\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype|html|head|body)\b"
 _MARKDOWN = re.compile(r"(?m)^ {0,3}(?:```|~~~|#{1,6} )")
 _CLOSED_BLOCK = re.compile(r"</(?:p|pre|table|h[1-6])\s*>", re.IGNORECASE)
 _CODE_OR_TABLE = re.compile(r"<(?:pre|table|tr)\b", re.IGNORECASE)
-_INLINE = "a abbr b bdi bdo br cite code del em font i ins kbd mark q s samp small span strong sub sup u var".split()  # noqa: SIM905 (one line)
+_INLINE = [
+    *("a", "abbr", "b", "bdi", "bdo", "br", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q", "s"),
+    *("samp", "small", "span", "strong", "sub", "sup", "u", "var"),
+]
 _BLOCK_TAG = re.compile(rf"</?(?!/|(?:{'|'.join(_INLINE)})\b)[^<>]*>")
 _HEADINGS = frozenset(["title", "h1", "h2", "h3", "h4", "h5", "h6"])
 _WITHOUT_TEXT = ("button", "script", "style", "svg", "template")
 
 
 def is_html(text: str) -> bool:
-    """Returns whether a page is HTML: a whole document, or text with blocks of HTML and no Markdown headings or fences."""
+    """Returns whether a page is HTML: a whole document, or text with blocks of HTML and no Markdown headings or
+    fences.
+    """
     if _DOCUMENT.match(text):
         return True
     return _CLOSED_BLOCK.search(text) is not None and _MARKDOWN.search(text) is None

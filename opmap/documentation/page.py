@@ -56,7 +56,8 @@ class PageSpec(Spec, frozen=True, forbid_unknown_fields=True, dict=True):
     """A spec made from a page's text. Lines are the page's.
 
     `places` gives the lines of facts that have no line in a Spec: `struct`, `field Axis`, `introduced`, `support 2_1`,
-    `support 2_1 InputTensor`, `example 1 title`. `incomplete` holds the feature levels whose table cannot be read completely.
+    `support 2_1 InputTensor`, `example 1 title`. `incomplete` holds the feature levels whose table cannot be read
+    completely.
     """
 
     places: dict[str, int] = msgspec.field(default_factory=dict)
@@ -95,8 +96,8 @@ class Page:
 def read_page(text: str, *, name: str) -> Page:
     """Takes a documentation page apart: Markdown, HTML or plain text, in any language. `name` is for messages.
 
-    Raises InputError if the page or the code on it is too large, if it is not about an operator that opmap knows, or if it holds no
-    pseudocode, no example and no table.
+    Raises InputError if the page or the code on it is too large, if it is not about an operator that opmap knows, or if
+    it holds no pseudocode, no example and no table.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_PAGE_BYTES:
@@ -362,7 +363,9 @@ class _Reader:
         return bool(lacks_numbers) and not any({name, array_of(name)} & outputs for name in example.tensors)
 
     def _wordings(self, block: Block, *, formulas_only: bool = False) -> None:
-        """Reads the rules that a block states in the words of an erratum: all of them, or those that give a tensor its sizes."""
+        """Reads the rules that a block states in the words of an erratum: all of them, or those that give a tensor its
+        sizes.
+        """
         rules = {rule.id for rule in self.shipped.rules if not formulas_only or ".Sizes = {" in rule.check}
         for erratum in self.shipped.errata:
             if erratum.sentence is None or erratum.subject not in rules:

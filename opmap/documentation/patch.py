@@ -18,7 +18,8 @@ _NAME = re.compile(r'[^"\\\x00-\x1f\x7f-\x9f]+')
 
 
 def patch_of(page: CorrectedPage, file: str) -> str:
-    """Returns the corrections of a page as comments and a unified diff against `file`, the page's name without a folder.
+    """Returns the corrections of a page as comments and a unified diff against `file`, the page's name without a
+    folder.
 
     The lines of the diff are the page's own, with its line ends. Without a correction there are only comments. Raises
     InputError if no patch can hold the file's name.

@@ -125,7 +125,9 @@ class ProseReader:
         return re.compile(rf"({numbers})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
 
     def _is_readable(self, expression: str, relation: str) -> bool:
-        """Returns whether an expression has names of the operator only, and can stand behind the relation in a formula."""
+        """Returns whether an expression has names of the operator only, and can stand behind the relation in a
+        formula.
+        """
         names = re.findall(r"[A-Za-z_][\w.]*", expression)
         if not names or not all(map(self._is_name, names)):
             return False
@@ -205,7 +207,8 @@ class ProseReader:
 
 
 LONGEST_SENTENCE = 2000
-"""The longest sentence that is read, in characters. No page has a longer one, and hostile text could take long to read."""
+"""The longest sentence that is read, in characters. No page has a longer one, and hostile text could take long to
+read."""
 
 _CONJUNCTION = 12
 """The most characters between two attributes of one clause (` and its `). With more, another clause starts."""

@@ -14,7 +14,8 @@ _SEPARATORS = re.compile(r"[\s,;/\u060c\u3001\uff0c\uff1b]+")
 """What stands between data types; the last four marks are commas and a semicolon of Arabic, Chinese and Japanese."""
 
 _LINE = re.compile(
-    r"(?P<name>[^\s.:;()\[\]{}=]{1,80})\s[^\d.:;()\[\]{}=]{0,60}(?:\{[^\d{}]{1,120}\}\s)?(?<![A-Za-z])(?P<low>\d{1,3})(?!\d)"
+    r"(?P<name>[^\s.:;()\[\]{}=]{1,80})\s[^\d.:;()\[\]{}=]{0,60}(?:\{[^\d{}]{1,120}\}\s)?"
+    r"(?<![A-Za-z])(?P<low>\d{1,3})(?!\d)"
     r"(?:[^\d.:;()\[\]{}=]{1,20}(?<![A-Za-z])(?P<high>\d{1,3})(?!\d))?"
     rf"[^\dA-Za-z.:;()\[\]{{}}=]{{1,8}}(?P<types>{_TYPE}(?:[\s,;/\u060c\u3001\uff0c\uff1b]+{_TYPE})*)\s*",
     re.IGNORECASE | re.ASCII,
@@ -26,8 +27,8 @@ The names of the dimensions may stand in braces before the counts."""
 _LONGEST_ROW = 2000
 _SHORT_WORD = 4
 _LINES_BETWEEN = 2
-"""In a page without headings, the most lines between the line that names a feature level and the first row of its table.
-With more, the last level that was named is that of a sentence, and the heading of the table is lost."""
+"""In a page without headings, the most lines between the line that names a feature level and the first row of its
+table. With more, the last level that was named is that of a sentence, and the heading of the table is lost."""
 
 
 class Tables:
@@ -52,7 +53,10 @@ class Tables:
         self.findings: list[Finding] = []
 
     def read(self, line: int, text: str) -> None:
-        """Reads a line of text or a row of a table, without Markdown marks. A row's cells are separated by bars or tabs."""
+        """Reads a line of text or a row of a table, without Markdown marks.
+
+        A row's cells are separated by bars or tabs.
+        """
         levels = re.findall(r"DML_FEATURE_LEVEL_(\d{1,2}_\d{1,2})", text)
         if levels and (self._has_headings or text.lstrip().startswith("DML_")):
             self._level, self._lines_since = (line, levels[-1]), 0

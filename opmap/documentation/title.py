@@ -10,7 +10,8 @@ from ..spec import all_specs
 from .block import LINE_END, Block
 
 _STARTS = (r"(?:UID|title)[ \t]*:", r"[ \t]*(?:#|struct\b)", "")
-"""How the lines begin that are looked at, one kind after the other: a page's title; a heading or a struct definition; any line."""
+"""How the lines begin that are looked at, one kind after the other: a page's title; a heading or a struct definition;
+any line."""
 
 
 def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:

@@ -1,4 +1,5 @@
-"""Replaces a wording on a page. Spaces, Markdown marks and tags between its words do not matter, and those of the page stay."""
+"""Replaces a wording on a page. Spaces, Markdown marks and tags between its words do not matter, and those of the page
+stay."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def _starts(words: Sequence[_Word], at: int, wanted: Sequence[_Word]) -> bool:
 def _edit(
     changed: Sequence[_Word], before: _Word | None, new: Sequence[_Word], new_before: _Word | None, corrected: str
 ) -> Edit:
-    """Returns the edit that puts words of the corrected wording in place of the changed words, or behind the word before."""
+    """Returns the edit that puts words of the corrected wording in place of the changed words, or behind the word
+    before.
+    """
     if changed:
         start, end, marks = changed[0].start, changed[-1].end, changed[0].marks
         text = corrected[new[0].start : new[-1].end] if new else ""

@@ -11,11 +11,11 @@
     control = "the same thing done in a way that works"
     reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
     passes = ["contract/graphs/default-fed-unfused"]  # ids of cases or probes of the control
-    sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
+    sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs: features of each session
     shows = { silent = ["are zeros"] }          # of which texts a failure of such a sequence has one, by its kind
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
-    pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap versions
+    pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what opmap versions saw
 
     [[defects.fails]]                           # as in a file of known failures (see known_failures)
     case = "*/fed-data"
@@ -23,8 +23,8 @@
     message = "consistent with"
 
 An entry of `fails` is one of known failures whose provider, package, versions, device class and reason are those of the
-defect. Its `case` may be several globs. With `package`, the entry is for this package only. With `provider = "directml"`, it is for
-DirectML without ONNX Runtime, and gives the versions of DirectML.dll itself.
+defect. Its `case` may be several globs. With `package`, the entry is for this package only. With
+`provider = "directml"`, it is for DirectML without ONNX Runtime, and gives the versions of DirectML.dll itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from ..errors import InputError, shown, similar
 from .known_failures import KnownFailure
 
 Kind = Literal["silent", "crash", "hang", "refusal"]
-"""What a defect does: wrong values without an error; the end of the process; no answer; a valid model or call refused."""
+"""What a defect does: wrong values without an error; the end of the process; no answer; a valid model or call
+refused."""
 
 KINDS: Mapping[str, str] = {
     "silent": "wrong values, no error",
@@ -56,7 +57,9 @@ KINDS: Mapping[str, str] = {
 
 
 class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a defect in one package: the range of versions that have it, and the first version without it."""
+    """What is known of a defect in one package: the range of versions that have it, and the first version without
+    it.
+    """
 
     versions: str | None = None
     repaired: str | None = None
@@ -67,7 +70,8 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Word = Literal["right", "wrong", "refused", "crash", "hang", "unstable", "not loadable", "no answer"]
-"""What a pair of ONNX Runtime and DirectML.dll does. `unstable`: the runs differ. The last two say nothing about the versions."""
+"""What a pair of ONNX Runtime and DirectML.dll does. `unstable`: the runs differ. The last two say nothing about the
+versions."""
 
 
 class SeenOn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -79,7 +83,10 @@ class SeenOn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One defect of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap versions` saw."""
+    """One defect of the DirectML EP.
+
+    `seen` has the packages in which it was looked for, `pairs` what `opmap versions` saw.
+    """
 
     id: str
     title: str
@@ -102,7 +109,10 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def shown(self) -> Mapping[Kind, tuple[str, ...]]:
-        """Of which texts a failed sequence has one, by the kind of the failure. The messages of `fails` are the default."""
+        """Of which texts a failed sequence has one, by the kind of the failure.
+
+        The messages of `fails` are the default.
+        """
         return self.shows or {self.kind: tuple(dict.fromkeys(failure["message"] for failure in self.fails))}
 
     def seen_on(self, device_class: str | None, version: str | None) -> bool:

@@ -24,7 +24,7 @@ A case with an entry is still run. The run is red if the case does not fail as t
     stage = "compare"
     message = "elements differ"             # a text that the record's message must contain
     kinds = ["nan-payload"]                 # of a mismatch: the kinds of wrong values that are all right, and no others
-    relation = "address"                    # of a mismatch: a kind of relation, or "KIND: TEXT" (see diagnosis.relation)
+    relation = "address"                    # of a mismatch: a kind of relation, or "KIND: TEXT" (diagnosis.relation)
     fault = "index-clamped"                 # of a mismatch: a fault model that gives exactly this output
     may_pass = false                        # whether a pass is all right: the failure depends on memory or on time
     dangerous = false                       # whether the case is run only with --rerun-dangerous
@@ -34,11 +34,11 @@ A case with an entry is still run. The run is red if the case does not fail as t
     tier = "full"                           # the smallest tier that contains its cases
 
 `provider`, `verdict`, `reason` and one of `case`, `operator`, `type` and `variant` are required. A key that is left out
-allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If several
-entries match a case, the first one counts.
+allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If
+several entries match a case, the first one counts.
 
-`relation` and `fault` say the cause, and so does `digest`, beside the id of one case: the SHA-256 of its wrong output. Without
-one of them, an entry accepts every fault that fails in its way.
+`relation` and `fault` say the cause, and so does `digest`, beside the id of one case: the SHA-256 of its wrong output.
+Without one of them, an entry accepts every fault that fails in its way.
 """
 
 from __future__ import annotations
@@ -262,7 +262,10 @@ def short_operator(name: str) -> str:
 
 
 def version_range(text: str) -> SpecifierSet | None:
-    """Returns a range of versions or feature levels, or None if the text is none. A single version is the range of itself."""
+    """Returns a range of versions or feature levels, or None if the text is none.
+
+    A single version is the range of itself.
+    """
     text = text.replace("_", ".").strip()
     try:
         versions = SpecifierSet(f"=={text}" if text[:1].isdigit() else text)
@@ -281,8 +284,8 @@ class ActiveFailures:
     """The entries that apply in one place: those of a user's file, and those that opmap ships.
 
     `file` is named in messages about the user's entries. `today` (default: the present day) decides which of them have
-    expired. A shipped entry is looked at only if no entry of the user matches. `other_cause` compares the cause of a failure
-    with the one that an entry says. Without it, an entry that says one accepts nothing.
+    expired. A shipped entry is looked at only if no entry of the user matches. `other_cause` compares the cause of a
+    failure with the one that an entry says. Without it, an entry that says one accepts nothing.
     """
 
     def __init__(
@@ -320,9 +323,9 @@ class ActiveFailures:
     def apply(self, item: Item, record: Record) -> Record:
         """Returns the record of a case or probe after its entries were taken into account.
 
-        The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says that
-        the item may pass. Any other verdict stays, and the expected verdict is added to its message. The same holds for
-        the expected failure with another cause than the entry's.
+        The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says
+        that the item may pass. Any other verdict stays, and the expected verdict is added to its message. The same
+        holds for the expected failure with another cause than the entry's.
         """
         expectations = self.expectations(item)
         if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
@@ -373,7 +376,8 @@ class ActiveFailures:
         return sum(item.id in good and any(e.may_pass for e in self.expectations(item)) for item in items)
 
     def problems(self, items: Iterable[Item], tier: Tier) -> list[str]:
-        """Returns a line for each of the user's entries that has expired, or that is active and matches none of the items.
+        """Returns a line for each of the user's entries that has expired, or that is active and matches none of the
+        items.
 
         `items` are all cases of the tier and all probes, not only the selected ones.
         """

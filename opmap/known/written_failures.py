@@ -1,8 +1,8 @@
 """Writes a file of known failures from the failures of a run. One entry describes many of them where it can.
 
-A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way,
-and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it
-matches may also have passed.
+A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the
+same way, and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases
+that it matches may also have passed.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Pattern(NamedTuple):
 class PatternCases:
     """The cases of the tier that a pattern matches.
 
-    `failures` have these `signatures`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
-    run. `cause` holds the keys of an entry that say the cause of all failures.
+    `failures` have these `signatures`. `passed`: whether some passed. `has_others`: whether some did neither, or did
+    not run. `cause` holds the keys of an entry that say the cause of all failures.
     """
 
     failures: list[Record] = field(default_factory=list)
@@ -125,7 +125,9 @@ def _chosen(groups: Mapping[Pattern, PatternCases], cause: CommonCause) -> Itera
 
 
 def _patterns_of(case: Case) -> Iterator[Pattern]:
-    """Gives the patterns that match a case: each combination of its type, operator and variant, and at most one glob."""
+    """Gives the patterns that match a case: each combination of its type, operator and variant, and at most one
+    glob.
+    """
     data_type, operator = case.desc.output.data_type.name, case.desc.operator
     for keys in product((None, data_type), (None, operator), (None, case.variant), (None, *_globs(case))):
         if any(keys):
@@ -209,8 +211,8 @@ def write(
 ) -> int:
     """Writes entries for the failed records, and returns how many. The reasons are left for a person to fill in.
 
-    `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
-    way, there is one entry with this pattern. Every other failure gets its own entry. `cause` gives
+    `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in
+    one way, there is one entry with this pattern. Every other failure gets its own entry. `cause` gives
     the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises
     InputError if the file exists or cannot be written.
     """

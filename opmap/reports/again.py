@@ -17,7 +17,8 @@ def again_words(
 ) -> list[str]:
     """Returns the words of the command that runs cases of the catalogue again, or that judges a file again.
 
-    `selection` has the values of the options, as run.json holds them. `command` takes the place of `validate` or `check`.
+    `selection` has the values of the options, as run.json holds them. `command` takes the place of `validate` or
+    `check`.
     """
     words = ["opmap", command or "validate"] if file is None else ["opmap", command or "check", file]
     for name in _OPTIONS:

@@ -1,5 +1,5 @@
-"""The results bundle that a run writes: `run.json` (what was asked for, where, the totals), `results.jsonl` (one record per
-line), and the reports that are made of these at the end."""
+"""The results bundle that a run writes: `run.json` (what was asked for, where, the totals), `results.jsonl` (one record
+per line), and the reports that are made of these at the end."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class _Named(msgspec.Struct):
 class Bundle(ResultsFolder):
     """A results bundle that is being written.
 
-    Each record is written as soon as there is one, so that a crash loses none. `complete` puts the lines into the order of
-    the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`). `ids` are the cases
-    and probes of the run. Without `whole`, these records are `shortened`, and so may those be that are given at the end: what
-    was written stays.
+    Each record is written as soon as there is one, so that a crash loses none. `complete` puts the lines into the order
+    of the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`). `ids` are the
+    cases and probes of the run. Without `whole`, these records are `shortened`, and so may those be that are given at
+    the end: what was written stays.
 
-    Raises InputError, and changes nothing, if the folder is not empty, if another run writes into it, if it holds no run
-    to resume, a run with another selection, or (ContradictionError) a record that does not belong to it. Raises InputError if
-    it cannot be written.
+    Raises InputError, and changes nothing, if the folder is not empty, if another run writes into it, if it holds no
+    run to resume, a run with another selection, or (ContradictionError) a record that does not belong to it. Raises
+    InputError if it cannot be written.
     """
 
     def __init__(
@@ -93,7 +93,10 @@ class Bundle(ResultsFolder):
         self.write_run(self._run)
 
     def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
-        """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
+        """Writes all records once more in this order, and the totals of the run.
+
+        The folder stays locked for its reports.
+        """
         records = list(records)
         totals = Sums(self._run.selection, records).totals(exit_code)
         self._run = msgspec.structs.replace(self._run, problems=list(problems), totals=totals)

@@ -43,8 +43,8 @@ MOST_ELEMENTS = 2**16
 class CauseView:
     """A cause, or one failure, in texts: what the terminal, Markdown, HTML and the text of an issue show.
 
-    `relation` is what happened to the outputs, `count` the cases, `explained` the wrong elements that the relation explains;
-    `lines` have a name each. `wrong` is the table of the wrong elements of the smallest case, if it has some.
+    `relation` is what happened to the outputs, `count` the cases, `explained` the wrong elements that the relation
+    explains; `lines` have a name each. `wrong` is the table of the wrong elements of the smallest case, if it has some.
     """
 
     relation: str
@@ -186,10 +186,13 @@ def _closest(diagnosis: Diagnosis) -> ClosestDocument | None:
 
 
 def describe_case(case: Case) -> str:
-    """Returns the tensors of a case with types, sizes and strides that are not packed, and its numbers, by DirectML's names."""
+    """Returns the tensors of a case with types, sizes and strides that are not packed, and its numbers, by DirectML's
+    names.
+    """
     desc = case.desc
     parts = [
-        f"{name} {tensor.data_type.name} {show(tensor.sizes)}{'' if tensor.packed else f' strides {show(tensor.strides)}'}"
+        f"{name} {tensor.data_type.name} {show(tensor.sizes)}"
+        + ("" if tensor.packed else f" strides {show(tensor.strides)}")
         for name, tensor in desc.tensors.items()
     ]
     return ", ".join(
@@ -198,7 +201,10 @@ def describe_case(case: Case) -> str:
 
 
 def diagnosis_document(provider: str, diagnoses: Sequence[Diagnosis], again: Callable[..., str]) -> DiagnosisDocument:
-    """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again(case)` is the command that runs a case again."""
+    """Returns the document that `diagnose --json` prints and diagnosis.json holds.
+
+    `again(case)` is the command that runs a case again.
+    """
     groups = [cause_group(diagnosis, again) for diagnosis in diagnoses]
     return DiagnosisDocument(provider=provider, groups=groups)
 
@@ -239,7 +245,9 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
 
 
 def case_of(smallest: SmallestDocument) -> Case | None:
-    """Returns the smallest case of a cause as its DxDispatch file says it; None if there is none, or if it cannot be read."""
+    """Returns the smallest case of a cause as its DxDispatch file says it; None if there is none, or if it cannot be
+    read.
+    """
     try:
         (dispatch,) = read_model(to_json(smallest.dxdispatch).decode())
         if dispatch.desc is None or dispatch.error is not None:

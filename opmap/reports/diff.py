@@ -28,8 +28,8 @@ Change: TypeAlias = Literal["worse", "bits", "changed", "new", "gone", "better"]
 """What became of a case.
 
 `worse`: it passed and passes no more, or it did not fail and fails now. `bits`: it fails with other wrong bits.
-`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did not pass
-and passes now."""
+`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did
+not pass and passes now."""
 
 
 class CauseSide(msgspec.Struct, frozen=True):
@@ -53,7 +53,10 @@ class CauseChange(msgspec.Struct, frozen=True):
 
 
 class FactChange(msgspec.Struct, frozen=True):
-    """An option, or a fact about the machine and the software, that differs. A value is null if the run does not have it."""
+    """An option, or a fact about the machine and the software, that differs.
+
+    A value is null if the run does not have it.
+    """
 
     name: str
     old: str | None
@@ -61,7 +64,9 @@ class FactChange(msgspec.Struct, frozen=True):
 
 
 class CaseChange(msgspec.Struct, frozen=True):
-    """A case whose result changed. `place` says where it ran if a bundle has results of several places; else it is null.
+    """A case whose result changed.
+
+    `place` says where it ran if a bundle has results of several places; else it is null.
 
     `old` is null if the case is new, `new` is null if it is gone. `message` is that of the new record.
     """
@@ -75,7 +80,10 @@ class CaseChange(msgspec.Struct, frozen=True):
 
 
 class SlowCase(msgspec.Struct, frozen=True):
-    """A case that is newly slow. `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians."""
+    """A case that is newly slow.
+
+    `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians.
+    """
 
     case: str
     old: float
@@ -139,7 +147,10 @@ class _Result:
 
 
 class ReadRun:
-    """A bundle with what is compared of each record, by place and case. Raises InputError if the records cannot be read."""
+    """A bundle with what is compared of each record, by place and case.
+
+    Raises InputError if the records cannot be read.
+    """
 
     def __init__(self, bundle: WrittenBundle):
         self.bundle, self.name = bundle, str(bundle.folder)
@@ -267,7 +278,10 @@ def _ties(group: Group) -> list[Label]:
 
 
 def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
-    """Returns pairs of causes: one of the old run, one of the new. A cause that only one run has is paired with None."""
+    """Returns pairs of causes: one of the old run, one of the new.
+
+    A cause that only one run has is paired with None.
+    """
     left, rest = dict(enumerate(old)), list(new)
     pairs: list[tuple[Group | None, Group | None]] = []
     for of_old, of_new in _SAME:
@@ -368,7 +382,10 @@ def _facts(part: Part, *, with_shard: bool) -> dict[str, str]:
 
 
 def _machine(environment: Facts) -> Iterator[tuple[str, str]]:
-    """Yields the facts that say which software ran on which machine. A fact of another form than expected is left out."""
+    """Yields the facts that say which software ran on which machine.
+
+    A fact of another form than expected is left out.
+    """
     names = {
         "python": "Python",
         "platform": "system",

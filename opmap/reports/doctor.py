@@ -28,7 +28,10 @@ from .terminal import write_json
 
 
 def examine(console: Console, pairs: Sequence[Pair] = (), *, json: bool = False) -> int:
-    """Prints the facts about this machine, and the pairs of a rig. Returns 1 if a problem must be solved before anything can run, else 0."""
+    """Prints the facts about this machine, and the pairs of a rig.
+
+    Returns 1 if a problem must be solved before anything can run, else 0.
+    """
     facts = collect()
     problem = _problem(facts)
     runtimes = installed()
@@ -137,12 +140,12 @@ def _advice(facts: Mapping[str, Fact], names: list[str]) -> list[str]:
     if wanted is None:
         return [f"DirectML needs a CPython for 64-bit Windows, x64 or ARM64, got {platform}"]
     if names == [UNNAMED]:
-        return [
-            f"for DirectML: build onnxruntime with --use_dml, or remove it from PYTHONPATH, then {install_command(wanted)}"
-        ]
+        build = "build onnxruntime with --use_dml, or remove it from PYTHONPATH, then"
+        return [f"for DirectML: {build} {install_command(wanted)}"]
     advice = [f"for DirectML, in PowerShell: {replace_command(names, wanted)}"]
     if _emulated(facts):
         advice.append(
-            "this Python is for x64 and takes packages for x64; Python for ARM64 takes onnxruntime-windowsml for DirectML"
+            "this Python is for x64 and takes packages for x64; "
+            "Python for ARM64 takes onnxruntime-windowsml for DirectML"
         )
     return advice

@@ -41,8 +41,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RECORDS)]
 class Totals(msgspec.Struct, frozen=True):
     """The number of records by verdict, and the exit code of the run.
 
-    `ids` is the digest of the ids of the records (see opmap.reports.sums). It is absent if it is that of the selection: every
-    case that was selected has a record.
+    `ids` is the digest of the ids of the records (see opmap.reports.sums). It is absent if it is that of the selection:
+    every case that was selected has a record.
     """
 
     verdicts: dict[Verdict, Count]
@@ -90,12 +90,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What run.json holds.
 
-    `selection` holds the options, and on which software and device the provider ran. `environment` is null before the end
-    of a run and if the provider is missing; `totals` is null if the run has not ended. `problems` are lines about known
-    failures that are out of date.
+    `selection` holds the options, and on which software and device the provider ran. `environment` is null before the
+    end of a run and if the provider is missing; `totals` is null if the run has not ended. `problems` are lines about
+    known failures that are out of date.
 
-    `parts` is there in a merged bundle only. Then `selection` holds what all parts have in common, `environment` is null if
-    they differ, and `problems` also says what `opmap merge` said.
+    `parts` is there in a merged bundle only. Then `selection` holds what all parts have in common, `environment` is
+    null if they differ, and `problems` also says what `opmap merge` said.
     """
 
     schema: str = SCHEMA
@@ -112,7 +112,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs(self) -> list[Part]:
-        """The runs that were merged; of a bundle that is not merged, the one run. If that has not ended, its `records` is MAX_RECORDS."""
+        """The runs that were merged; of a bundle that is not merged, the one run.
+
+        If that has not ended, its `records` is MAX_RECORDS.
+        """
         if isinstance(self.parts, list):
             return self.parts
         facts = {name: getattr(self, name) for name in ("selection", "environment", "problems", "totals")}
@@ -127,8 +130,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What times.json holds: how long each case took, in seconds, by its id.
 
-    After a run that was killed and resumed, only the times of the cases that ran since are there. In a merged bundle, a case
-    that ran in several bundles has its longest time.
+    After a run that was killed and resumed, only the times of the cases that ran since are there. In a merged bundle, a
+    case that ran in several bundles has its longest time.
     """
 
     schema: str = "opmap-times/1"
@@ -193,10 +196,12 @@ class ClosestDocument(ConditionDocument, frozen=True, kw_only=True):
 
 
 class RelationDocument(msgspec.Struct, frozen=True):
-    """What happened to the outputs. `explains` holds how many wrong elements are as the relation says, and how many there are.
+    """What happened to the outputs.
 
-    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same. `remark` names the
-    closest relation, if there is none.
+    `explains` holds how many wrong elements are as the relation says, and how many there are.
+
+    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same. `remark` names
+    the closest relation, if there is none.
     """
 
     kind: str
@@ -232,8 +237,8 @@ class SidesDocument(msgspec.Struct, frozen=True):
 class SmallestDocument(msgspec.Struct, frozen=True):
     """The smallest case: its id, its tensors in words, and the message of its record.
 
-    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that. `actual` is its output, if
-    it has one; if it should have several, the one that `output` names.
+    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that. `actual` is its output,
+    if it has one; if it should have several, the one that `output` names.
     """
 
     case: str
@@ -247,7 +252,8 @@ class SmallestDocument(msgspec.Struct, frozen=True):
 class AskedDocument(msgspec.Struct, frozen=True):
     """How many new descriptors were run to make a condition exact, and how many of them fail and pass.
 
-    `contradicting` is how many answers no condition explains. `untested` says what of the condition no case could refute.
+    `contradicting` is how many answers no condition explains. `untested` says what of the condition no case could
+    refute.
     """
 
     runs: int
@@ -258,7 +264,10 @@ class AskedDocument(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """`46 new descriptors: 7 fail, 6 pass, 33 tell nothing, none contradicts`. Of these 33, nothing says if the fault is there."""
+        """`46 new descriptors: 7 fail, 6 pass, 33 tell nothing, none contradicts`.
+
+        Of these 33, nothing says if the fault is there.
+        """
         silent = self.runs - self.failing - self.passing
         rest = f", {silent} tell{'s' * (silent == 1)} nothing" if silent else ""
         contradicting = f"{self.contradicting or 'none'} contradict{'' if self.contradicting > 1 else 's'}"
@@ -268,10 +277,11 @@ class AskedDocument(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One cause: the failures that have it.
 
-    `ids` are the cases of the run that have this cause, and `cases` is their number. `condition` is null if no condition is
-    right for all cases; then `closest` is one that is right for most, if it was sought. `stability` is null if the smallest case was
-    not run again; `stability_text` says it in words, and `after` names the case after which alone it fails. `side` is
-    null if it was not asked. `again` is the command that runs a case of the group again.
+    `ids` are the cases of the run that have this cause, and `cases` is their number. `condition` is null if no
+    condition is right for all cases; then `closest` is one that is right for most, if it was sought. `stability` is
+    null if the smallest case was not run again; `stability_text` says it in words, and `after` names the case after
+    which alone it fails. `side` is null if it was not asked. `again` is the command that runs a case of the group
+    again.
     """
 
     cases: int

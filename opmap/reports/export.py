@@ -56,8 +56,8 @@ def export_folder(
     """Returns the files of a folder that reproduces a case without opmap, by their relative paths.
 
     - `record`: the result of the case. If its output is wrong, the output is written as `actual_0.pb`.
-    - `provider`: the execution provider that ran it, by ONNX Runtime's name; `repro.py` takes it by default. For any other
-      provider, as `fault:NAME`, the default is the CPU EP.
+    - `provider`: the execution provider that ran it, by ONNX Runtime's name; `repro.py` takes it by default. For any
+      other provider, as `fault:NAME`, the default is the CPU EP.
     - `provider_options`, `session_options`, `index_conversion`: those of the run.
     - `before`: cases that must run before in the same process, the first one first.
     - `environment`: the facts of `Provider.environment`. `diagnosis`: lines about the cause, and what was ruled out.

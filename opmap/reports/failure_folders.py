@@ -60,8 +60,8 @@ def is_written(folder: Path) -> bool:
 def read_failures(folder: Path, names: Collection[str]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
     """Yields the name and the files of each folder of a failure in a bundle, the names in alphabetical order.
 
-    None stands for the files of a folder that has none of these names, that opmap did not write, or that cannot be read, also
-    because it is too large (see MAX_FAILURE_BYTES).
+    None stands for the files of a folder that has none of these names, that opmap did not write, or that cannot be
+    read, also because it is too large (see MAX_FAILURE_BYTES).
     """
     failures, left = folder / FOLDER, MAX_FAILURES_BYTES
     for entry in sorted(failures.iterdir()) if failures.is_dir() else []:

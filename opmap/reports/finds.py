@@ -1,4 +1,5 @@
-"""The results folder of `opmap fuzz`: run.json (how far the search is), finds.jsonl (one find a line), programs/ID.py."""
+"""The results folder of `opmap fuzz`: run.json (how far the search is), finds.jsonl (one find a line),
+programs/ID.py."""
 
 from __future__ import annotations
 

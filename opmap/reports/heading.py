@@ -13,7 +13,9 @@ from .documents import RunDocument
 
 @dataclass(frozen=True)
 class Heading:
-    """What was tested on what, the `verdict` (`passed`, `failed`, `unfinished` or `not run`), and what to know of it."""
+    """What was tested on what, the `verdict` (`passed`, `failed`, `unfinished` or `not run`), and what to know of
+    it.
+    """
 
     verdict: str
     tested: str

@@ -54,7 +54,9 @@ def write_report(bundle: WrittenBundle) -> Path:
 
 
 def add_survey(bundle: WrittenBundle, survey: SurveyDocument) -> Path:
-    """Adds what a provider does with invalid indices to a bundle, and writes its report anew. Returns the report's file.
+    """Adds what a provider does with invalid indices to a bundle, and writes its report anew.
+
+    Returns the report's file.
 
     Raises InputError if a file cannot be written.
     """

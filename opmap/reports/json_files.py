@@ -1,4 +1,5 @@
-"""Reads JSON files of a results folder: nothing in them is believed, and limits are checked before anything is decoded."""
+"""Reads JSON files of a results folder: nothing in them is believed, and limits are checked before anything is
+decoded."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ T = TypeVar("T")
 
 
 def read_json(path: Path, type: type[T]) -> T:
-    """Returns the value of a JSON file. Raises InputError if it cannot be read, is too large, or is not of this type."""
+    """Returns the value of a JSON file.
+
+    Raises InputError if it cannot be read, is too large, or is not of this type.
+    """
     try:
         return decode(read_bytes(path), type)
     except InputError as error:
@@ -53,7 +57,10 @@ def read_lines(path: Path, type: type[T]) -> Iterator[tuple[int, T]]:
 
 
 def decode(content: bytes, type: type[T]) -> T:
-    """Returns the value of a JSON text. Raises InputError if it is not of this type, too large, or nested too deeply."""
+    """Returns the value of a JSON text.
+
+    Raises InputError if it is not of this type, too large, or nested too deeply.
+    """
     values = sum(map(content.count, (b"[", b"{", b",")))
     if values > MAX_JSON_VALUES:
         raise InputError(f"must have at most {MAX_JSON_VALUES} values, got about {values}")

@@ -20,8 +20,8 @@ _PROPERTIES = ("tier", "version", "package", "device_class", "adapter_name", "dr
 def junit(runs: Sequence[tuple[Part, Sequence[Record]]], problems: Sequence[str] = ()) -> str:
     """Returns the XML document, with a test suite per run and a test case per record.
 
-    `problems` are those of a merged bundle: of its runs, and what was wrong with merging them. A run that is red although no
-    case failed has a failed test case `run` more, which says why.
+    `problems` are those of a merged bundle: of its runs, and what was wrong with merging them. A run that is red
+    although no case failed has a failed test case `run` more, which says why.
     """
     root = ET.Element("testsuites", name="opmap")
     root.extend(_suite(part, records) for part, records in runs)

@@ -67,7 +67,8 @@ class Merging:
 
     After `write`, `notes` has a line for each survey and each folder of a failure that is left out.
 
-    Raises InputError if a bundle cannot be read, or (ContradictionError) if it contradicts itself or is of another opmap.
+    Raises InputError if a bundle cannot be read, or (ContradictionError) if it contradicts itself or is of another
+    opmap.
     """
 
     def __init__(self, bundles: Sequence[WrittenBundle]):
@@ -93,7 +94,9 @@ class Merging:
         self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
 
     def write(self, folder: str | os.PathLike[str]) -> WrittenBundle:
-        """Writes the bundle into a new folder, and returns it. Its exit code is 1 if a part was red, or if there are problems.
+        """Writes the bundle into a new folder, and returns it.
+
+        Its exit code is 1 if a part was red, or if there are problems.
 
         Raises InputError if the folder is not empty, or if a file cannot be read or written.
         """

@@ -24,8 +24,8 @@ from .report_groups import found_cases
 def merged_groups(groups: Sequence[Group], records: Sequence[Record]) -> list[Group]:
     """Returns the causes of several runs at one place as one list, the largest first. `records` are those of all cases.
 
-    Causes that always fail, and that no new case was asked about, are sought anew in all records. The others depend on what
-    ran before, or on the answers of the provider: two of them with the same relation and condition become one.
+    Causes that always fail, and that no new case was asked about, are sought anew in all records. The others depend on
+    what ran before, or on the answers of the provider: two of them with the same relation and condition become one.
     """
     again = [group for group in groups if group.stability in (None, "always") and not (group.asked.runs or group.side)]
     anew = _sought_anew(again, records) if len(again) > 1 else None
@@ -58,7 +58,10 @@ def _sought_anew(groups: Sequence[Group], records: Sequence[Record]) -> list[Gro
 
 
 def _joined(one: Group, other: Group) -> Group:
-    """Returns one group for two with the same cause. The larger one gives the smallest case and what was asked about it."""
+    """Returns one group for two with the same cause.
+
+    The larger one gives the smallest case and what was asked about it.
+    """
     larger = one if one.cases >= other.cases else other
     return msgspec.structs.replace(
         larger,

@@ -38,7 +38,10 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
 
 
 def text_page(template: str, **values: object) -> str:
-    """Returns a text: Markdown, or a program. Markdown must pass each text from outside through `plain`, `code` or `block`."""
+    """Returns a text: Markdown, or a program.
+
+    Markdown must pass each text from outside through `plain`, `code` or `block`.
+    """
     return _environment(is_html=False).get_template(template).render(**values)
 
 

@@ -26,8 +26,8 @@ def bar(
 ) -> Iterator[Callable[[], None]]:
     """Shows a progress bar while it is active. Gives a function that advances it by one step.
 
-    The bar is gone at the end. No line is wider than the terminal. `total` is None if it is unknown, `verdicts` gives the
-    count of each verdict so far.
+    The bar is gone at the end. No line is wider than the terminal. `total` is None if it is unknown, `verdicts` gives
+    the count of each verdict so far.
     """
     label = Text(name)
     label.truncate(max(_SHORTEST, console.width - _BESIDE - 2 * len(f"{total or 0}")), overflow="ellipsis")

@@ -32,8 +32,8 @@ _OWN_WORDS = frozenset([*Verdict, *Stage, *DataType.__members__])
 def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str], redactor: Redactor) -> list[str]:
     """Writes the copy of a bundle into a new folder. Returns the names of files and folders that are left out.
 
-    The results and the folders of failures are copied without names and paths, and the reports are made anew of them. Raises
-    InputError if the folder holds no bundle, or if the new one is not empty or cannot be written.
+    The results and the folders of failures are copied without names and paths, and the reports are made anew of them.
+    Raises InputError if the folder holds no bundle, or if the new one is not empty or cannot be written.
     """
     bundle = read_bundle(folder)
     cleaner = _Cleaner(bundle, redactor)

@@ -51,8 +51,8 @@ _HOSTS = re.compile(r"(?<![\w:\\])\\{2,4}([\w-]+)[\w.$-]*\\")
 class Redactor:
     """Takes names and paths out of texts, and keeps in `removed` what was taken out, by its kind (see KINDS).
 
-    It knows the user, the host and the folders of this machine. Call `learn` with all texts first: a name that stands in a
-    path of one text is then taken out of all of them.
+    It knows the user, the host and the folders of this machine. Call `learn` with all texts first: a name that stands
+    in a path of one text is then taken out of all of them.
     """
 
     def __init__(self) -> None:

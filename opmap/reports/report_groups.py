@@ -29,7 +29,10 @@ MOST_GROUPS, MOST_PICTURES = 100, 20
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """One cause, as the page shows it: its `cause`, which diagnosis.json holds. `folder` is its reproducer's, relative to the bundle."""
+    """One cause, as the page shows it: its `cause`, which diagnosis.json holds.
+
+    `folder` is its reproducer's, relative to the bundle.
+    """
 
     number: int
     cause: Group
@@ -48,7 +51,10 @@ class Groups:
 
 
 def found_cases(ids: Iterable[str], tier: str | None) -> dict[str, Case]:
-    """Returns the cases of the catalogue with these ids, by id. They are sought in the tier first. An unknown id has none."""
+    """Returns the cases of the catalogue with these ids, by id.
+
+    They are sought in the tier first. An unknown id has none.
+    """
     wanted = {id for id in ids if len(id) <= MAX_GLOB and not id.startswith((PROBE, CONTRACT))}
     cases: dict[str, Case] = {}
     for candidate in dict.fromkeys([*(t for t in TIERS if t == tier), "smoke", "full"]):

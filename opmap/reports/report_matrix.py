@@ -37,16 +37,19 @@ class MatrixCell(NamedTuple):
 
 
 Count: TypeAlias = Counter[str]
-"""The cases of one cell: `cases` are all, `failed` those that failed, `other` those with a verdict that is good but not `pass`.
+"""The cases of one cell: `cases` are all, `failed` those that failed, `other` those with a verdict that is good but not
+`pass`.
 
-`accepted` cases are those that the provider took, `right` ones those whose result is the documented one. `documented` is 1 if
-the page documents the index type at this feature level.
+`accepted` cases are those that the provider took, `right` ones those whose result is the documented one. `documented`
+is 1 if the page documents the index type at this feature level.
 """
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """The matrix of one operator: its columns, by their names; its rows, by type, each with its cells; and the cell of all its cases."""
+    """The matrix of one operator: its columns, by their names; its rows, by type, each with its cells; and the cell of
+    all its cases.
+    """
 
     operator: str
     total: Count
@@ -76,7 +79,9 @@ def _type(word: str) -> str:
 
 @cache
 def _level(operator: str, data_type: str, dimensions: str, index_type: str) -> str:
-    """Returns the first feature level at which the page documents a case; `?` if none does, or the operator is unknown."""
+    """Returns the first feature level at which the page documents a case; `?` if none does, or the operator is
+    unknown.
+    """
     spec = _spec(operator)
     if spec is None or not dimensions.isdecimal():
         return UNKNOWN

@@ -1,4 +1,5 @@
-"""A picture of a wrong output: the tensors of a case as tables, with the wrong elements and those that were read instead."""
+"""A picture of a wrong output: the tensors of a case as tables, with the wrong elements and those that were read
+instead."""
 
 from __future__ import annotations
 
@@ -58,7 +59,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A tensor. `cells` has the elements that are shown by their address, row-major. `columns` are the names of the columns."""
+    """A tensor.
+
+    `cells` has the elements that are shown by their address, row-major. `columns` are the names of the columns.
+    """
 
     title: str
     columns: Sequence[str]
@@ -191,7 +195,8 @@ def _grid(shown: _Shown, marks: Mapping[int, str]) -> Grid:
 
 
 def _window(count: int, wanted: Iterable[int], most: int) -> list[int | None]:
-    """Returns the numbers, below `count`, of the rows or columns that are shown: the wanted ones, then those beside them.
+    """Returns the numbers, below `count`, of the rows or columns that are shown: the wanted ones, then those beside
+    them.
 
     None stands for a gap.
     """

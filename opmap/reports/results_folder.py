@@ -1,4 +1,5 @@
-"""A folder of results that a run writes and a later run goes on with: run.json, and a file with one JSON value per line."""
+"""A folder of results that a run writes and a later run goes on with: run.json, and a file with one JSON value per
+line."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from .documents import PLACE, RUN, Option
 from .failure_folders import FOLDER, remove_failures
 
 LOCK = f"{TEMPORARY}lock"
-"""The file whose lock a process holds while it writes into a folder. The lock of a process that is killed ends with it."""
+"""The file whose lock a process holds while it writes into a folder. The lock of a process that is killed ends with
+it."""
 
 
 def formatted(value: object) -> bytes:
@@ -48,7 +50,9 @@ def identity(provider: Provider | None) -> dict[str, str | None]:
 
 
 def factory(provider: str) -> dict[str, str | None]:
-    """Returns MODULE:NAME and the SHA-256 of the file of MODULE (None if it is not found); nothing for other providers."""
+    """Returns MODULE:NAME and the SHA-256 of the file of MODULE (None if it is not found); nothing for other
+    providers.
+    """
     module, colon, _ = provider.partition(":")
     if not colon or module == "fault":
         return {}
@@ -65,7 +69,9 @@ def factory(provider: str) -> dict[str, str | None]:
 
 
 def check_folder(path: str | os.PathLike[str], *, resume: bool = False, option: str = "--report") -> None:
-    """Raises InputError if a folder is not the one that is wanted: a new or empty one, or with `resume` that of an interrupted run."""
+    """Raises InputError if a folder is not the one that is wanted: a new or empty one, or with `resume` that of an
+    interrupted run.
+    """
     path = Path(path)
     if resume and not (path / RUN).is_file():
         raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(path))
@@ -79,8 +85,8 @@ def check_folder(path: str | os.PathLike[str], *, resume: bool = False, option: 
 class ResultsFolder:
     """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
 
-    `lines` is the name of the file with one value per line, `option` the option that named the folder. The folder must be new
-    or empty, or with `resume` hold a run.json. Raises InputError if it does not, if another run writes into it,
+    `lines` is the name of the file with one value per line, `option` the option that named the folder. The folder must
+    be new or empty, or with `resume` hold a run.json. Raises InputError if it does not, if another run writes into it,
     or if a file cannot be read or written.
     """
 
@@ -132,7 +138,10 @@ class ResultsFolder:
             write_file(self.folder / self.lines, map(_line, values))
 
     def start_lines(self, values: Iterable[object] = ()) -> None:
-        """Writes the first lines, so that `add_line` can add more. Removes what a run that was killed left unfinished."""
+        """Writes the first lines, so that `add_line` can add more.
+
+        Removes what a run that was killed left unfinished.
+        """
         with self._writing():
             for entry in self.folder.iterdir():
                 if entry.name.startswith(TEMPORARY) and entry.name != LOCK:

@@ -47,7 +47,10 @@ def _least_width(column: Column) -> int:
 
 @dataclass(frozen=True)
 class Section:
-    """A title, and a table or lines below it. `footer` has the sums of a table. Without a title it belongs to lines above it."""
+    """A title, and a table or lines below it.
+
+    `footer` has the sums of a table. Without a title it belongs to lines above it.
+    """
 
     title: str
     header: Sequence[str] = ()

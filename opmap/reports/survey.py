@@ -25,8 +25,8 @@ MOST_SHOWN, MOST_VALUES = 10, 24
 def rows(observations: Sequence[Observation]) -> list[SurveyRow]:
     """Returns the table: operators, index types and invalid indices with the same answers share a row.
 
-    The answers to one invalid index in different places, descriptors and data types are one if an explanation fits all of
-    them. Otherwise each answer says for which of them it holds.
+    The answers to one invalid index in different places, descriptors and data types are one if an explanation fits all
+    of them. Otherwise each answer says for which of them it holds.
     """
     by_operator: dict[str, dict[tuple[str, str], list[Observation]]] = {}
     for observation in observations:
@@ -157,7 +157,8 @@ def _subject(observation: Observation) -> str:
 
 
 def rules_section(place: str, rows: Sequence[RuleRow]) -> Section:
-    """Returns the table of the rules against what the provider at `place` accepts, and what it computed for each descriptor with a finding.
+    """Returns the table of the rules against what the provider at `place` accepts, and what it computed for each
+    descriptor with a finding.
 
     The columns `operator` and `graph` are about CompileOperator and CompileGraph.
     """

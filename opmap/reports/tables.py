@@ -19,7 +19,10 @@ from .sections import Section, style
 
 
 def print_tables(console: Console, records: Sequence[Record], *, verbose: bool = False) -> None:
-    """Prints three tables: of cases, probes and contract probes. Without `verbose`, they have only the rows that need a look."""
+    """Prints three tables: of cases, probes and contract probes.
+
+    Without `verbose`, they have only the rows that need a look.
+    """
     for section in count_tables(records, brief=not verbose):
         section.print(console)
 
@@ -27,8 +30,8 @@ def print_tables(console: Console, records: Sequence[Record], *, verbose: bool =
 def count_tables(records: Sequence[Record], *, brief: bool = False) -> list[Section]:
     """Returns a table each of the cases, the probes and the contract probes, as far as there are some.
 
-    With `brief`, operators whose cases all passed or cannot be judged share a row, and a table of probes of which all passed is
-    left out if there are cases.
+    With `brief`, operators whose cases all passed or cannot be judged share a row, and a table of probes of which all
+    passed is left out if there are cases.
     """
     cases, probes, contract = split(records)
     tables = [
@@ -63,8 +66,8 @@ _COUNTED = {"passed": [Verdict.PASS], "known": [Verdict.KNOWN_FAILURE], "not jud
 def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Section:
     """Returns a table with a row per operator, and the sums.
 
-    A table of contract probes has a row per subject: the second level of their ids. The title says where the cases ran; if
-    they ran on several providers or device classes, there is a row for each of them.
+    A table of contract probes has a row per subject: the second level of their ids. The title says where the cases ran;
+    if they ran on several providers or device classes, there is a row for each of them.
     """
     places = {_place(record) for record in records}
     place = ["ran on"] if len(places) > 1 else []
@@ -137,7 +140,10 @@ def print_failures(console: Console, records: Iterable[Record]) -> None:
 
 
 def line(record: Record, case: str | None = None) -> Text:
-    """Returns a record in one line. Control characters in names and messages are escaped. `case` takes the place of its case."""
+    """Returns a record in one line.
+
+    Control characters in names and messages are escaped. `case` takes the place of its case.
+    """
     names = ": ".join(str(part) for part in (record.file, case or record.case, record.error_at) if part)
     stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
     message = f": {record.message}" if record.message else ""

@@ -1,4 +1,5 @@
-"""The terminal: what is printed on stdout and stderr, a progress bar, and a stdout that is kept free for one JSON document.
+"""The terminal: what is printed on stdout and stderr, a progress bar, and a stdout that is kept free for one JSON
+document.
 
 Texts from outside (names of files and providers, reasons, messages) may hold anything. So everything is printed by the
 functions of this module, which escape control characters: no such text can move the cursor or reorder a line.
@@ -61,7 +62,9 @@ def print_error(message: object) -> None:
 
 
 def write_json(document: object) -> None:
-    """Writes a JSON document and a line break to stdout, as UTF-8 in every system. Bytes are a document that is encoded.
+    """Writes a JSON document and a line break to stdout, as UTF-8 in every system.
+
+    Bytes are a document that is encoded.
 
     Raises InputError if stdout is closed.
     """
@@ -103,9 +106,9 @@ def progress(
 ) -> Iterator[Callable[[], None]]:
     """Shows on stderr how far a run is. Gives a function that advances it by one step.
 
-    In a terminal that can move its cursor this is a progress bar with the rate and the remaining time. Elsewhere it is a
-    line now and then, and none for a run of some seconds. `total` is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
-    `verdicts` counts the verdicts so far, which are shown as well.
+    In a terminal that can move its cursor this is a progress bar with the rate and the remaining time. Elsewhere it is
+    a line now and then, and none for a run of some seconds. `total` is the number of steps, or None if it is unknown;
+    `clock` gives the time in seconds. `verdicts` counts the verdicts so far, which are shown as well.
     """
     if sys.stderr is None:
         yield lambda: None
@@ -189,7 +192,9 @@ def open_closed_streams() -> None:
 
 
 def abandon_stdout() -> None:
-    """Sends what is left of stdout to the null device: its reader is gone, and the interpreter would complain at its end."""
+    """Sends what is left of stdout to the null device: its reader is gone, and the interpreter would complain at its
+    end.
+    """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -57,7 +57,9 @@ class WrittenBundle:
     kept: Sequence[Record] | None = None
 
     def asked(self, name: str) -> str | None:
-        """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not set."""
+        """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not
+        set.
+        """
         value = self.run.selection.get(name)
         return None if value is None else str(value)
 
@@ -73,12 +75,14 @@ class WrittenBundle:
         return failed | {group.smallest.case for group in (self.diagnosis.groups if self.diagnosis else ())}
 
     def read_records(self) -> Iterator[tuple[int, Record]]:
-        """Yields each record with the number of its part. The file is read anew each time; before the end of a run there may be none.
+        """Yields each record with the number of its part.
 
-        Raises InputError if the file cannot be read, has too many lines, or holds no record, or an output that is no tensor.
-        Raises ContradictionError if a part has a case twice or a record from elsewhere, if a record does not fit its verdict, or
-        if the records of a run that has ended are others than run.json says: the records decide. A caller that reads all
-        records never takes a run as green that has lost one.
+        The file is read anew each time; before the end of a run there may be none.
+
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, or an output that is no
+        tensor. Raises ContradictionError if a part has a case twice or a record from elsewhere, if a record does not
+        fit its verdict, or if the records of a run that has ended are others than run.json says: the records decide. A
+        caller that reads all records never takes a run as green that has lost one.
         """
         path, run_file = self.folder / RECORDS, str(self.folder / RUN)
         lines, line = read_lines(path, Record), 0
@@ -225,7 +229,9 @@ def _document(path: Path, type: type[D]) -> D:
 
 
 def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
-    """Raises InputError if the elements of an output are not the bit patterns of its type, or not as many as its sizes say."""
+    """Raises InputError if the elements of an output are not the bit patterns of its type, or not as many as its sizes
+    say.
+    """
     if tensor is None or tensor.Bits is None:
         return
     data_type, message = DataType.__members__.get(tensor.DataType), None
@@ -245,6 +251,9 @@ def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
 
 
 def failed_ids(folder: str) -> list[str]:
-    """Returns the ids of the cases and probes that failed in a bundle, in its order. Raises InputError as `read_records` does."""
+    """Returns the ids of the cases and probes that failed in a bundle, in its order.
+
+    Raises InputError as `read_records` does.
+    """
     failed = (record.case for _, record in read_bundle(folder).read_records() if record.failed)
     return list(dict.fromkeys(filter(None, failed)))

@@ -1,4 +1,5 @@
-"""The first wrong elements of a failed case: what each must be, what it is, and where that value stands in the input."""
+"""The first wrong elements of a failed case: what each must be, what it is, and where that value stands in the
+input."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ MOST_WRONG = 6
 
 
 def wrong_elements(case: Case, actual: TensorRecord | None) -> Section | None:
-    """Returns the table of the wrong elements of a case; None if there is no output that can be compared, or none is wrong."""
+    """Returns the table of the wrong elements of a case; None if there is no output that can be compared, or none is
+    wrong.
+    """
     bits, is_whole = known_bits(case, actual)
     wrong = WrongOutput.of(case, bits) if bits is not None else None
     if wrong is None or not len(wrong.wrong):
@@ -33,7 +36,9 @@ def wrong_elements(case: Case, actual: TensorRecord | None) -> Section | None:
 
 
 def comparable_bits(case: Case, actual: TensorRecord | None) -> list[int] | None:
-    """Returns the bit patterns of an output; None if they are not all known, or are not of the type and sizes of its case."""
+    """Returns the bit patterns of an output; None if they are not all known, or are not of the type and sizes of its
+    case.
+    """
     bits, is_whole = known_bits(case, actual)
     return bits if is_whole else None
 
@@ -72,7 +77,8 @@ def _source(wrong: WrongOutput, address: int) -> str:
 
 
 def source_of(case: Case, address: int) -> Iterator[tuple[str, int]]:
-    """Yields the tensor, by its name in the pseudocode, and the address in it, of an address that counts through all tensors that are moved.
+    """Yields the tensor, by its name in the pseudocode, and the address in it, of an address that counts through all
+    tensors that are moved.
 
     Yields nothing for an address that is not known.
     """

@@ -63,7 +63,10 @@ def noting(unwritten: list[str], session: ValidationRun) -> Iterator[None]:
 
 
 def _diagnosed(session: ValidationRun, diagnose: Diagnose) -> list[Diagnosis] | None:
-    """Returns the causes of the failures, or None if the search for them did not end. Prints the error that ended it."""
+    """Returns the causes of the failures, or None if the search for them did not end.
+
+    Prints the error that ended it.
+    """
     if session.results.interrupted:
         return None
     if not session.results.failures():

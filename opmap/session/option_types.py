@@ -65,7 +65,9 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def coordinates(text: str) -> tuple[str, tuple[int, ...]]:
-    """Returns an output and the coordinates of an element: ("", (1, 0)) for `1,0`, or ("T[1]", (1, 0)) for `T[1]:1,0`."""
+    """Returns an output and the coordinates of an element: ("", (1, 0)) for `1,0`, or ("T[1]", (1, 0)) for
+    `T[1]:1,0`.
+    """
     output, _, element = text.rpartition(":")
     parts = [p.strip() for p in element.strip("[] ").split(",")]
     if not all(map(_is_number, parts)):

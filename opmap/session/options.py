@@ -1,7 +1,7 @@
 """The options of a run: one table, from which the command line, the pytest plugin and `SessionOptions` itself are made.
 
-Light to import, so that `--help` is quick: this module loads neither NumPy nor ONNX. A dataclass takes longer to load than all
-else that `--help` needs, so there is none.
+Light to import, so that `--help` is quick: this module loads neither NumPy nor ONNX. A dataclass takes longer to load
+than all else that `--help` needs, so there is none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Option(NamedTuple):
     """One option, for argparse and for pytest.
 
     - `default`: an option that is False takes no value; one that is () may be repeated, and has a list of values.
-    - `type` turns the text into the value, or raises ArgumentTypeError. If there are `choices`, the value is one of them.
+    - `type` turns the text into the value, or raises ArgumentTypeError. If there are `choices`, the value is one of
+      them.
     - `also`: commands that have this option, beside those of its group.
     - `nargs`: how many words the option takes, if it stands on the command line without its name: "1", "?" or "+".
     - `instead`: of the options of a command that have the same text here, only one can be given.
@@ -277,8 +278,8 @@ class _Table(NamedTuple):
     )
     runtime: str | None = option(
         None,
-        "DirectML on Linux: the pair of ONNX Runtime and DirectML.dll in that folder, such as 1.30.0-1.12.1 (opmap doctor lists "
-        "them; default: the folder's own)",
+        "DirectML on Linux: the pair of ONNX Runtime and DirectML.dll in that folder, such as 1.30.0-1.12.1 (opmap "
+        "doctor lists them; default: the folder's own)",
         optional,
         "NAME",
         DIRECTML,
@@ -307,7 +308,10 @@ _DEFAULTS: dict[str, Any] = {name: row.default for name, row in OPTIONS.items()}
 
 
 class SessionOptions(_Table):
-    """What was asked for. Each field is the option of this name (see `opmap validate --help`). Name the fields that you give."""
+    """What was asked for.
+
+    Each field is the option of this name (see `opmap validate --help`). Name the fields that you give.
+    """
 
     __slots__ = ()
 
@@ -378,7 +382,8 @@ class SessionOptions(_Table):
         command: str | None = None,
         node: str | None = None,
     ) -> str:
-        """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with.
+        """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it
+        was batched with.
 
         `command` takes the place of `check` or `validate`; `node` is the one of the file.
         """

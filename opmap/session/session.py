@@ -60,8 +60,8 @@ def _no_progress() -> None:
 class ValidationRun:
     """One run on one provider.
 
-    `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
-    `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
+    `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases`
+    and `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
 
     `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case
     that passed holds a digest of its output instead of the values; without `whole`, `results` keeps less of it. Raises
@@ -190,7 +190,10 @@ class ValidationRun:
         return selection(self.options)
 
     def choose(self) -> list[Case]:
-        """Returns the chosen cases in the order of the catalogue, and keeps them. Raises InputError if nothing matches."""
+        """Returns the chosen cases in the order of the catalogue, and keeps them.
+
+        Raises InputError if nothing matches.
+        """
         if self._cases is None:
             self._cases = self.selection.cases()
         return self._cases
@@ -269,7 +272,8 @@ class ValidationRun:
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.
 
-        A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is missing.
+        A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is
+        missing.
         """
         record = refusal(dispatch, file, provider=self.provider_name, feature_level=self.feature_level)
         if record is None:
@@ -369,12 +373,17 @@ class ValidationRun:
 
     @cached_property
     def _tier(self) -> Tier:
-        """The tier that was asked for; if it does not have all the ids that were asked for, the smallest that has them."""
+        """The tier that was asked for; if it does not have all the ids that were asked for, the smallest that has
+        them.
+        """
         ids, tier = self.selection.all_ids, self.options.tier
         return find_cases(ids, tier)[0] if ids else tier
 
     def _shipped_failures(self) -> Sequence[KnownFailure]:
-        """Returns the known defects, unless they were switched off. Only the DirectML EP and DirectML itself have some."""
+        """Returns the known defects, unless they were switched off.
+
+        Only the DirectML EP and DirectML itself have some.
+        """
         provider = self.provider
         if self.options.no_shipped_known_failures or not (provider and (provider.directml or provider.direct)):
             return ()
@@ -462,7 +471,9 @@ class ValidationRun:
         return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
 
     def complete(self) -> None:
-        """Writes all records in their order, the environment and the totals into the results bundle: whatever comes later, they are there."""
+        """Writes all records in their order, the environment and the totals into the results bundle: whatever comes
+        later, they are there.
+        """
         if self.bundle:
             try:
                 if self.provider:
@@ -496,8 +507,8 @@ def open_judge(
 ) -> Judge:
     """Returns a judge on the provider of this name, which may be `fault:NAME`.
 
-    `place` holds the keyword options of `open_provider`; the other options are those of Judge. Raises ProviderMissing if
-    the provider is not installed or has no device, InputError if there is no provider of this name.
+    `place` holds the keyword options of `open_provider`; the other options are those of Judge. Raises ProviderMissing
+    if the provider is not installed or has no device, InputError if there is no provider of this name.
     """
     fault = provider.removeprefix("fault:")
     if fault != provider:

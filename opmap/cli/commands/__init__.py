@@ -1,1 +1,2 @@
-"""The commands of the command line: one module per command, with a function `run(options)` that returns the exit code."""
+"""The commands of the command line: one module per command, with a function `run(options)` that returns the exit
+code."""

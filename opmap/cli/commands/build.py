@@ -1,4 +1,5 @@
-"""`opmap build`: writes ONNX models with their test data: of cases of the catalogue, or of a DxDispatch file or ONNX model."""
+"""`opmap build`: writes ONNX models with their test data: of cases of the catalogue, or of a DxDispatch file or ONNX
+model."""
 
 from __future__ import annotations
 
@@ -95,7 +96,10 @@ def _variant(options: Namespace) -> str | None:
 def _folders(
     cases: Sequence[Case], options: Namespace, left_out: Counter[str], advance: Callable[[], None]
 ) -> Iterator[ModelFolder]:
-    """Yields the model folder of each case. What several cases lack is counted in `left_out`; what the only one lacks is raised."""
+    """Yields the model folder of each case.
+
+    What several cases lack is counted in `left_out`; what the only one lacks is raised.
+    """
     variant, level = _variant(options), options.feature_level or FEATURE_LEVELS[-1]
     for case in cases:
         advance()
@@ -115,7 +119,10 @@ def _folders(
 
 
 def _in_variant(case: Case, name: str, opset: int | None) -> Case:
-    """Returns a case in a variant; the case itself if its model has the opset. Raises MappingError if it has no such form."""
+    """Returns a case in a variant; the case itself if its model has the opset.
+
+    Raises MappingError if it has no such form.
+    """
     if opset is not None and model_folder("", case, "graph").formed.model.opset_import[0].version == opset:
         return case
     variant = VARIANTS[name]
@@ -158,7 +165,8 @@ def _print(folders: Sequence[ModelFolder], left_out: Counter[str], options: Name
             print_line(f"  {more:,} left out for other reasons, which --json names")
         if undocumented:
             print_line(
-                f"  {len(undocumented):,} without an output file: manifest.json names the elements without a documented value"
+                f"  {len(undocumented):,} without an output file: "
+                "manifest.json names the elements without a documented value"
             )
         return
     (folder,) = folders

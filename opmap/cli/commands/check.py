@@ -87,7 +87,9 @@ def run(options: Namespace) -> int:
 
 
 def _next(session: ValidationRun, options: Namespace) -> list[str]:
-    """Returns a line with the command that asks about the first wrong result; none if `diagnose` would take other data."""
+    """Returns a line with the command that asks about the first wrong result; none if `diagnose` would take other
+    data.
+    """
     records = session.results.records
     wrong = [
         record for record in records if record.failed and record.operator and not _OF_LATER_DATA(record.case or "")
@@ -125,7 +127,10 @@ class _File:
         self.other_nodes, self.notes, self.records = 0, list[str](), list[Record]()
 
     def judge(self) -> bool:
-        """Judges the file, and prints a line for each result, with `quiet` only for bad input. Returns whether the input is bad."""
+        """Judges the file, and prints a line for each result, with `quiet` only for bad input.
+
+        Returns whether the input is bad.
+        """
         records = self.records
         try:
             with progress(None, self.file) as advance:
@@ -142,7 +147,10 @@ class _File:
         return bool(bad)
 
     def is_idle(self) -> bool:
-        """Returns whether no node of the model ran on the provider, and says so. A node that ONNX Runtime folds does not run."""
+        """Returns whether no node of the model ran on the provider, and says so.
+
+        A node that ONNX Runtime folds does not run.
+        """
         idle = not any(
             record.fate in (None, Fate.RAN) and record.placement and record.placement.shown for record in self.records
         )
@@ -180,7 +188,8 @@ class _File:
         print_line(f"{self.file}: {len(nodes)} node{'s' * (len(nodes) != 1)}: {judged}{others}")
 
     def _judged(self) -> Iterator[Record]:
-        """Judges the dispatches of a file, or the nodes of a model with each set of its test data, and gives their records.
+        """Judges the dispatches of a file, or the nodes of a model with each set of its test data, and gives their
+        records.
 
         For a file that cannot be read it gives one record with the error.
         """

@@ -1,4 +1,5 @@
-"""`opmap diagnose`: runs the cases of the catalogue, and asks the provider more until the cause of each failure is exact."""
+"""`opmap diagnose`: runs the cases of the catalogue, and asks the provider more until the cause of each failure is
+exact."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ SCHEMA = "opmap-smallest/1"
 
 
 def run(options: Namespace) -> int:
-    """Runs the cases, or the one that is named, and prints the cause of each group of failures. Returns the exit code of the run.
+    """Runs the cases, or the one that is named, and prints the cause of each group of failures.
+
+    Returns the exit code of the run.
 
     Raises InputError for bad options or files.
     """

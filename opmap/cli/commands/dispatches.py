@@ -28,9 +28,9 @@ def read_case(target: str, *, name: str | None = None, feature_level: str | None
 def read_cases(target: str, *, name: str | None = None, feature_level: str | None = None) -> list[Case]:
     """Returns the cases that `target` names: a DxDispatch file, an ONNX model, or the id of a case of the catalogue.
 
-    What exists as a file is a file. Its case is the only dispatch, or the one of the name `name`; of a model, which is read with its
-    first test data, the cases are the nodes that can be judged, or the one of this name. Raises InputError if there is no
-    such case, or if its descriptor breaks a rule at this feature level (default: the newest).
+    What exists as a file is a file. Its case is the only dispatch, or the one of the name `name`; of a model, which is
+    read with its first test data, the cases are the nodes that can be judged, or the one of this name. Raises
+    InputError if there is no such case, or if its descriptor breaks a rule at this feature level (default: the newest).
     """
     level = feature_level or FEATURE_LEVELS[-1]
     with in_file(target):
@@ -39,8 +39,8 @@ def read_cases(target: str, *, name: str | None = None, feature_level: str | Non
         if (os.path.exists(target) and not os.path.isdir(target)) or target.lower().endswith(".json"):
             return [_read_dispatch(target, name, level)]
     if os.path.isdir(target) and _is_bundle(target):
-        message = "must be a file or the id of a case, got the folder of a results bundle (--failed-of takes its failed cases)"
-        raise InputError(message, file=target)
+        got = "the folder of a results bundle (--failed-of takes its failed cases)"
+        raise InputError(f"must be a file or the id of a case, got {got}", file=target)
     case = find_case(target, wanted="a DxDispatch file, a model or the id of a case")
     if name is not None:
         raise InputError(f"--node must be given with a file only, got {shown(name)} with the id of a case")

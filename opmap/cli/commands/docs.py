@@ -23,8 +23,8 @@ _AROUND = 300
 def run(options: Namespace) -> int:
     """Prints the findings of each page, or its corrections.
 
-    Returns 2 if a file cannot be read, else 1 if a page has findings or corrections, else 0. Raises InputError for options
-    that do not fit together, or if the output cannot be written.
+    Returns 2 if a file cannot be read, else 1 if a page has findings or corrections, else 0. Raises InputError for
+    options that do not fit together, or if the output cannot be written.
     """
     corrected = options.patch or options.html
     if options.output and not corrected:

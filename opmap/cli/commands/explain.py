@@ -1,4 +1,5 @@
-"""`opmap explain`: shows the expanded pseudocode of a descriptor, how one output element is read, and the rules for descriptors."""
+"""`opmap explain`: shows the expanded pseudocode of a descriptor, how one output element is read, and the rules for
+descriptors."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ _MOST_SHOWN = 32
 def run(options: Namespace) -> int:
     """Prints the documentation's pseudocode, the tensors, and the line that the pseudocode expands to for their sizes.
 
-    Of a rule, prints what it states and what breaks it; of an operator, its pseudocode and its rules; without a target, prints
-    all rules. Raises InputError for a bad file, id or option.
+    Of a rule, prints what it states and what breaks it; of an operator, its pseudocode and its rules; without a target,
+    prints all rules. Raises InputError for a bad file, id or option.
     """
     if options.target is None or _RULE.fullmatch(options.target):
         return _rules(options)
@@ -72,7 +73,10 @@ def _members(case: Case) -> list[str]:
 
 
 def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
-    """Returns how one element of an output is read, down to its value. Raises InputError if there is no such element."""
+    """Returns how one element of an output is read, down to its value.
+
+    Raises InputError if there is no such element.
+    """
     outputs = [*case.desc.outputs]
     if output not in outputs and (output or len(outputs) > 1):
         wanted = f"must name one of the outputs {', '.join(outputs)}, such as {outputs[0]}:{','.join(map(str, at))}"
@@ -147,8 +151,8 @@ def _print_rules(entries: Sequence[Mapping[str, Any]], indent: str = "") -> None
 def _entries() -> Iterator[dict[str, Any]]:
     """Gives the rules of every tensor, then those of each operator, as the JSON document has them.
 
-    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
-    of an operator's page, and the fields to change in it; None if no descriptor breaks the rule.
+    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an
+    example of an operator's page, and the fields to change in it; None if no descriptor breaks the rule.
     """
     tensors = tensor_rules()
     for tensor_rule in tensors.rules:

@@ -34,8 +34,8 @@ _WITHOUT_RUN = ("provider", "feature_level", "index_conversion")
 def run(options: Namespace) -> int:
     """Writes the folder. Returns 1 if a provider was asked for and the case failed on it, else 0.
 
-    Raises InputError, and writes nothing, if the case is bad or the folder is not empty; ProviderMissing if the provider is
-    not there.
+    Raises InputError, and writes nothing, if the case is bad or the folder is not empty; ProviderMissing if the
+    provider is not there.
     """
     _check(options)
     redactor = Redactor() if options.redact else None
@@ -93,7 +93,10 @@ def _export_case(options: Namespace, redactor: Redactor | None) -> int:
 def _run(
     options: Namespace, case: Case, before: Sequence[Case], redactor: Redactor | None
 ) -> tuple[dict[str, bytes], int, str]:
-    """Runs a case after the earlier ones. Returns the files of its folder, the exit code, and the command that runs the case again."""
+    """Runs a case after the earlier ones.
+
+    Returns the files of its folder, the exit code, and the command that runs the case again.
+    """
     session = ValidationRun(SessionOptions.read(vars(options)), brief=False)
     with session:
         judge = session.open()

@@ -26,8 +26,8 @@ from ...reports.terminal import print_error, print_line, stdout_for_json, write_
 from ...session.options import SessionOptions
 
 _NO_SHADER = "80004005"
-"""What an emulated Direct3D 12 says if it cannot compile a shader: that of an Add of a multiple of four FLOAT32 elements, or of a
-Cast to INT64."""
+"""What an emulated Direct3D 12 says if it cannot compile a shader: that of an Add of a multiple of four FLOAT32
+elements, or of a Cast to INT64."""
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""
@@ -153,8 +153,9 @@ def _reporter(folder: FindsFolder) -> Callable[[Progress], None]:
             last = progress.seconds
             folder.write(progress)
             print_error(
-                f"{progress.sequences} sequences in {progress.seconds:.0f} s ({progress.shrinking:.0f} s of them shrinking), "
-                f"{len(progress.finds)} found, {progress.duplicates} again"
+                f"{progress.sequences} sequences in {progress.seconds:.0f} s "
+                f"({progress.shrinking:.0f} s of them shrinking), {len(progress.finds)} found, "
+                f"{progress.duplicates} again"
             )
 
     return advance

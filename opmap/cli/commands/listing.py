@@ -10,7 +10,9 @@ from ...session.options import SessionOptions
 
 
 def run(options: Namespace) -> int:
-    """Prints the ids of the selected cases and probes that the provider has; if it is missing, all of them. With the word `faults` it prints the planted faults.
+    """Prints the ids of the selected cases and probes that the provider has; if it is missing, all of them.
+
+    With the word `faults` it prints the planted faults.
 
     Raises InputError for bad options or files.
     """

@@ -11,7 +11,10 @@ from ...reports.terminal import console, print_line, print_text
 
 
 def run(options: Namespace) -> int:
-    """Prints a page, or the list of pages. On a terminal a page is rendered, and goes through a pager if there is one. Raises InputError for an unknown page."""
+    """Prints a page, or the list of pages.
+
+    On a terminal a page is rendered, and goes through a pager if there is one. Raises InputError for an unknown page.
+    """
     out = console()
     if options.page is None:
         pages = titles()

@@ -14,7 +14,10 @@ from ...reports.written_bundle import read_bundle
 
 
 def run(options: Namespace) -> int:
-    """Writes the report and prints the name of its file. Raises InputError if there is no bundle, or if it cannot be used."""
+    """Writes the report and prints the name of its file.
+
+    Raises InputError if there is no bundle, or if it cannot be used.
+    """
     bundle, output = read_bundle(options.folder), options.output or str(Path(options.folder, HTML))
     inputs = [path for path in bundle.folder.rglob("*") if path.name != HTML]
     check_output(output, MARK.encode(), inputs, force=options.force)

@@ -1,4 +1,5 @@
-"""`opmap survey`: what a provider does where the pages give no value, and DirectML itself with descriptors that they forbid."""
+"""`opmap survey`: what a provider does where the pages give no value, and DirectML itself with descriptors that they
+forbid."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def run(options: Namespace) -> int:
 
     Raises InputError for bad options, and for a bundle that cannot be used.
 
-    The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far are printed.
+    The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far
+    are printed.
     """
     bundle = read_bundle(options.report) if options.report else None
     for _ in bundle.read_records() if bundle else ():  # raises before the questions, which take minutes

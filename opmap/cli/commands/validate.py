@@ -113,7 +113,9 @@ def _write_known_failures(session: ValidationRun, options: Namespace) -> None:
 
 
 def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, verbose: bool) -> None:
-    """Prints what was tested, the tables, the causes of the failures, the first of the other failures, and the notes."""
+    """Prints what was tested, the tables, the causes of the failures, the first of the other failures, and the
+    notes.
+    """
     records = session.results.records
     if as_json:
         write_json(encode(records))
@@ -132,7 +134,9 @@ def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, 
 
 
 def _next(session: ValidationRun, diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure alone."""
+    """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure
+    alone.
+    """
     if diagnoses:
         first = diagnoses[0]
         command = session.again(first.cause.smallest.case, first.earlier, "diagnose")

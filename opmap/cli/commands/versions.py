@@ -1,4 +1,5 @@
-"""`opmap versions`: runs a case or a program on pairs of ONNX Runtime and DirectML.dll, and says since which version it is wrong."""
+"""`opmap versions`: runs a case or a program on pairs of ONNX Runtime and DirectML.dll, and says since which version it
+is wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ Place: TypeAlias = Pair | str | None
 
 
 def run(options: Namespace) -> int:
-    """Prints a table for each thing that is run. Returns 1 if a pair is not right, or none gives an answer. Raises InputError."""
+    """Prints a table for each thing that is run.
+
+    Returns 1 if a pair is not right, or none gives an answer. Raises InputError.
+    """
     subjects, places = _subjects(options), _places(options)
     values = {**vars(options), "case": (), "runtime": None, "provider": "dml"}
     documents = []
@@ -80,7 +84,9 @@ def _subjects(options: Namespace) -> list[tuple[str, Subject]]:
 
 
 def _failing(smallest: SmallestDocument, first: str) -> tuple[str, Case | ContractProbe]:
-    """Returns the smallest case of a cause, or its first one if that is in the catalogue; else the case of its DxDispatch file."""
+    """Returns the smallest case of a cause, or its first one if that is in the catalogue; else the case of its
+    DxDispatch file.
+    """
     for id in (smallest.case, first):
         with suppress(InputError):
             return id, find_item(id)
@@ -91,7 +97,9 @@ def _failing(smallest: SmallestDocument, first: str) -> tuple[str, Case | Contra
 
 
 def _places(options: Namespace) -> Sequence[Place]:
-    """Returns where it is run: on the pairs of the rig, or with the installed package and each DirectML.dll that is named."""
+    """Returns where it is run: on the pairs of the rig, or with the installed package and each DirectML.dll that is
+    named.
+    """
     known = pairs(options.dml_runtime)
     if find_rig(options.dml_runtime) is None:
         if options.runtime or not options.directml:
@@ -112,7 +120,10 @@ def _places(options: Namespace) -> Sequence[Place]:
 
 
 def _cell(session: ValidationRun, place: Place, subject: Subject) -> Cell:
-    """Returns the results of a case or program at one place. The versions are those that the worker process has loaded."""
+    """Returns the results of a case or program at one place.
+
+    The versions are those that the worker process has loaded.
+    """
     pair, folder = (place, None) if isinstance(place, Pair) else (None, place)
     try:
         with other_directml(folder), session.fresh(runtime=pair.name if pair else None) as judge:

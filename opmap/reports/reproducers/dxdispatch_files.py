@@ -17,14 +17,18 @@ from ...tensors import Tensor, from_bits, plain
 DXDISPATCH, EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
 
 OUTPUT = "dxdispatch_output.bin"
-"""The file into which DxDispatch writes the memory of the output, in the current folder; with its number if there are several."""
+"""The file into which DxDispatch writes the memory of the output, in the current folder; with its number if there are
+several."""
 
 _MOST_LISTED = 4096
 """Larger tensors are in .npy files, which the JSON file names."""
 
 
 def dispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
-    """Returns the model as a DxDispatch file, and the files of its large tensors, by relative name. `inputs` are those of the case."""
+    """Returns the model as a DxDispatch file, and the files of its large tensors, by relative name.
+
+    `inputs` are those of the case.
+    """
     files: dict[str, bytes] = {}
     document = model_json(case.id, inputs.desc, inputs.tensors, store=lambda name, memory: _stored(files, name, memory))
     outputs = [*inputs.desc.outputs]
@@ -37,8 +41,8 @@ def dispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
 def dxdispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
     """Returns the files of `dispatch_files`, and the expected outputs.
 
-    An expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
-    has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
+    An expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large
+    output has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
     """
     files = dispatch_files(case, inputs)
     files[EXPECTED] = to_json({field: _expected(inputs.of(field), files) for field in inputs.desc.outputs}) + b"\n"

@@ -48,7 +48,9 @@ class ModelFolder:
 
     @cached_property
     def undocumented(self) -> list[str]:
-        """The elements without a documented value: `OutputTensor[3]`, or `OutputTensor[3:7]` for 3 to 6; flat and row-major."""
+        """The elements without a documented value: `OutputTensor[3]`, or `OutputTensor[3:7]` for 3 to 6; flat and
+        row-major.
+        """
         return self._elements(lambda bits: bits is None)
 
     def _elements(self, which: Callable[[int | None], bool]) -> list[str]:
@@ -86,7 +88,10 @@ def model_folder(name: str, case: Case, index_conversion: IndexConversion = "gra
 
 
 def formed_model(mapped: MappedModel, case: Case) -> Formed:
-    """Returns the model of a case in the form of its variant. Raises MappingError if the descriptor has no such form."""
+    """Returns the model of a case in the form of its variant.
+
+    Raises MappingError if the descriptor has no such form.
+    """
     form = VARIANTS[case.variant].form
     formed = form.build(mapped, case.inputs)
     if formed is None:
@@ -143,7 +148,9 @@ def _move(source: Path, target: Path) -> None:
 
 @contextmanager
 def _staged(folder: Path, files: Iterable[tuple[str, bytes]]) -> Iterator[Path]:
-    """Gives a temporary folder inside `folder` that holds the files. It is on the same file system, so they can be moved.
+    """Gives a temporary folder inside `folder` that holds the files.
+
+    It is on the same file system, so they can be moved.
 
     It is removed at the end. If anything fails, folders that this made are removed too, and an error of the operating
     system becomes one line.
@@ -175,8 +182,8 @@ def _staged(folder: Path, files: Iterable[tuple[str, bytes]]) -> Iterator[Path]:
 def collection(folders: Iterable[ModelFolder]) -> Iterator[tuple[str, bytes]]:
     """Yields the relative path and the content of every file of model folders, and at last of their manifest.
 
-    The manifest has what each folder is, the digests of its files, and the elements of the outputs that have no documented value: such an
-    output has no file.
+    The manifest has what each folder is, the digests of its files, and the elements of the outputs that have no
+    documented value: such an output has no file.
     """
     entries: dict[str, dict[str, object]] = {}
     for folder in folders:
@@ -189,8 +196,8 @@ def collection(folders: Iterable[ModelFolder]) -> Iterator[tuple[str, bytes]]:
 def build(folder: str | os.PathLike[str], folders: Iterable[ModelFolder]) -> None:
     """Writes model folders into a folder. Replaces the files of an earlier build.
 
-    Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
-    the folder of an earlier build, or if one of these files is not as a build wrote it.
+    Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty
+    nor the folder of an earlier build, or if one of these files is not as a build wrote it.
     """
     folder, digests = without_limit(folder), dict[str, str]()
     earlier = _earlier(folder)
@@ -212,14 +219,18 @@ def build(folder: str | os.PathLike[str], folders: Iterable[ModelFolder]) -> Non
 
 
 _WRITTEN = re.compile(
-    rf"(?!\.)[\w.-]+/(model\.onnx|{re.escape(EXTERNAL_FILE)}|dxdispatch\.json|dxdispatch/\w+\.npy|test_data_set_0/(input|output)_\d+\.pb)",
+    rf"(?!\.)[\w.-]+/(model\.onnx|{re.escape(EXTERNAL_FILE)}|dxdispatch\.json|dxdispatch/\w+\.npy"
+    r"|test_data_set_0/(input|output)_\d+\.pb)",
     re.ASCII,
 )
 """The paths that a build writes beside the manifest."""
 
 
 def _earlier(folder: Path) -> dict[str, str]:
-    """Returns the digest of each file of an earlier build. Raises InputError if the folder is neither empty nor that of one."""
+    """Returns the digest of each file of an earlier build.
+
+    Raises InputError if the folder is neither empty nor that of one.
+    """
     try:
         entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:
@@ -230,10 +241,12 @@ def _earlier(folder: Path) -> dict[str, str]:
 
 
 def _obsolete(folder: Path, earlier: Mapping[str, str], digests: Mapping[str, str]) -> list[Path]:
-    """Returns the files that an earlier build wrote and this build does not write. `digests` has the files of this build.
+    """Returns the files that an earlier build wrote and this build does not write.
 
-    Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier one,
-    nor this one, which may have been killed.
+    `digests` has the files of this build.
+
+    Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier
+    one, nor this one, which may have been killed.
     """
     existing = [relative for relative in {**earlier, **digests} if os.path.lexists(folder / relative)]
     for relative in existing:

@@ -1,10 +1,11 @@
 """Writes a reproducer: a Python program that shows a failure, and needs only numpy, onnxruntime and perhaps onnx.
 
-At its top are the steps as data: what is done, and what must be returned, in the words of `opmap.engines.steps` and of the
-files of contract probes. The rest is the runner, which is the same in every program. A case that only creates
+At its top are the steps as data: what is done, and what must be returned, in the words of `opmap.engines.steps` and of
+the files of contract probes. The rest is the runner, which is the same in every program. A case that only creates
 a session and runs it is a few lines of plain Python in place of the steps.
 
-The program performs the steps, prints what it expected and what it got, and exits with 1 if something is wrong, else with
+The program performs the steps, prints what it expected and what it got, and exits with 1 if something is wrong, else
+with
 0. The execution provider is its first argument; the default is the one on which the failure was found.
 """
 
@@ -59,11 +60,14 @@ def program(
     files: dict[str, bytes] | None = None,
     again: tuple[Sequence[AnyStep], int] | None = None,
 ) -> str:
-    """Returns the program that performs these steps. With `again`, it then performs those so often, and measures its memory.
+    """Returns the program that performs these steps.
 
-    `provider` is the default execution provider, by its full name; `options` are its provider options, `config` its session
-    configuration entries. With a `recorded` output, the program can also show that in place of a run. With `files`, the
-    program lies beside these files: models and large arrays are read from them, and those that are lacking are added.
+    With `again`, it then performs those so often, and measures its memory.
+
+    `provider` is the default execution provider, by its full name; `options` are its provider options, `config` its
+    session configuration entries. With a `recorded` output, the program can also show that in place of a run. With
+    `files`, the program lies beside these files: models and large arrays are read from them, and those that are lacking
+    are added.
     """
     writer, repeated = _Writer(files), again[0] if again else ()
     steps = [writer.step(expected) for expected in expected_steps]
