@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from ..errors import printable_lines, short_line
@@ -26,7 +26,7 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
     `styles` are the names of further style sheets, `script` is that of the script. The page's own policy forbids every
     other script and style. All texts are escaped.
     """
-    environment = _environment(is_html=True)
+    environment = _environment()
     policy, sources = "default-src 'none'", {}
     for kind, names in (("style", ("report.css", *styles)), ("script", (script,) if script else ())):
         source = "".join(_source(environment, name) for name in names)
@@ -42,14 +42,14 @@ def text_page(template: str, **values: object) -> str:
 
     Markdown must pass each text from outside through `plain`, `code` or `block`.
     """
-    return _environment(is_html=False).get_template(template).render(**values)
+    return _environment().get_template(template).render(**values)
 
 
 @cache
-def _environment(*, is_html: bool) -> Environment:
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("opmap", "reports/templates"),
-        autoescape=is_html,
+        autoescape=select_autoescape(),
         finalize=_printable,
         undefined=StrictUndefined,
         trim_blocks=True,
