@@ -1,4 +1,5 @@
-"""HTML pages of one file that load nothing, Markdown, and programs, made of the templates in the folder `templates`."""
+"""HTML pages of one file that load nothing, Markdown, XML, and programs, made of the templates in the folder
+`templates`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from importlib import metadata
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from ..errors import printable_lines, short_line
+from ..errors import printable, printable_lines, short_line
 from ..files import write_output
 from .markdown import block, code, plain
 
@@ -38,7 +39,7 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
 
 
 def text_page(template: str, **values: object) -> str:
-    """Returns a text: Markdown, or a program.
+    """Returns a text: Markdown, XML, or a program.
 
     Markdown must pass each text from outside through `plain`, `code` or `block`.
     """
@@ -55,7 +56,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short_line": short_line, "plain": plain, "code": code, "block": block}
+    environment.filters |= {filter.__name__: filter for filter in (short_line, printable, plain, code, block)}
     return environment
 
 
