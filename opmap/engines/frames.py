@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
+from io import FileIO
 from math import prod
-from typing import Annotated, Literal, Protocol, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -36,20 +37,6 @@ TYPES: dict[str, _Type] = {name: name for name in get_args(_Type)}
 
 class FrameError(ProviderError):
     """Raised if bytes from the pipe are not a valid frame, or if a frame exceeds the limits."""
-
-
-class Source(Protocol):
-    """An unbuffered stream that frames are read from."""
-
-    def readinto(self, buffer: memoryview, /) -> int:
-        """Reads at least one byte into the buffer. Returns the number of bytes, 0 at the stream's end."""
-
-
-class Sink(Protocol):
-    """An unbuffered stream that frames are written to."""
-
-    def write(self, data: memoryview, /) -> int:
-        """Writes some of the data. Returns the number of bytes."""
 
 
 class ArrayHead(msgspec.Struct, frozen=True):
@@ -109,13 +96,7 @@ class Refused(Started, frozen=True):
 
 
 class End(Message, frozen=True):
-    """From the parent: close the provider."""
-
-
-class Ended(Message, frozen=True):
-    """From the worker: the provider is closed. `problem` is what its `close()` raised."""
-
-    problem: str | None = None
+    """From the parent: close the provider. The error of the answer is what its `close()` raised."""
 
 
 class Inspect(Message, frozen=True):
@@ -136,12 +117,12 @@ class Perform(Message, frozen=True):
 
 
 class Performed(Message, frozen=True):
-    """From the worker: the result of a step."""
+    """From the worker: the result of a step, or of End."""
 
     result: Result
 
 
-_AnyMessage = Start | Hello | Refused | Inspect | Facts | Perform | Performed | End | Ended
+_AnyMessage = Start | Hello | Refused | Inspect | Facts | Perform | Performed | End
 
 
 Frame: TypeAlias = tuple[bytes, Sequence[memoryview]]
@@ -202,8 +183,8 @@ def encode(message: Message) -> Frame:
     return header, parts
 
 
-def write(sink: Sink, frame: Frame) -> None:
-    """Writes a frame: what `encode` returned. Raises OSError if the other end of the pipe is closed."""
+def write(sink: FileIO, frame: Frame) -> None:
+    """Writes a frame, what `encode` returned, into an unbuffered stream. Raises OSError if the other end of the pipe is closed."""
     header, parts = frame
     prefix = _PREFIX.pack(MAGIC, VERSION, len(header), sum(map(len, parts)))
     for part in (memoryview(prefix + header), *parts):
@@ -212,8 +193,8 @@ def write(sink: Sink, frame: Frame) -> None:
             view = view[sink.write(view) :]
 
 
-def read(source: Source) -> Message | None:
-    """Returns the next message, with its arrays; None at the stream's end.
+def read(source: FileIO) -> Message | None:
+    """Returns the next message of an unbuffered stream, with its arrays; None at the stream's end.
 
     Raises FrameError if the bytes are not a valid frame within the limits.
     """
@@ -253,7 +234,7 @@ def check_lengths(header: int, body: int) -> None:
 _FIRST_BYTES = 2**20
 
 
-def _read_bytes(source: Source, length: int) -> bytearray:
+def _read_bytes(source: FileIO, length: int) -> bytearray:
     """Returns this many bytes; fewer if the stream ends before.
 
     The buffer grows with the bytes that come: a frame that ends early may have promised gigabytes.

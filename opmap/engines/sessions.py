@@ -102,19 +102,7 @@ class SessionProvider(Performer):
         self._values: dict[str, Any] = {}
         self._names = map(str, count())
         self._unrecorded = False
-        self._placement: Placement | None = None
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
-
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the outputs of a model, run once: a third party's factory may return a SessionProvider."""
-        self._placement = None
-        result = self.run_once(model_bytes, feeds)
-        self._placement = result.placement
-        return list(result.outputs.values())
-
-    def placement(self) -> Placement | None:
-        """Returns the placement of the last model that `run` ran; None if it failed."""
-        return self._placement
 
     def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""
@@ -208,13 +196,12 @@ class SessionProvider(Performer):
         keywords: dict[str, Any] = {"enable_fallback": 0}
         if setup.disabled_optimizers:
             keywords["disabled_optimizers"] = setup.disabled_optimizers
-        provider_options = {**self.options, **setup.options}
         if setup.devices or self.device is not None:
-            provider_options.pop("device_id", None)  # the device itself says which one it is
-            options.add_provider_for_devices([self.device or self._listed_device()], provider_options)
+            device = self.device or self._listed_device()  # it says itself which one it is
+            options.add_provider_for_devices([device], {k: v for k, v in self.options.items() if k != "device_id"})
         else:
             cpu = [CPU] if setup.cpu_nodes and self.name != CPU else []
-            keywords["providers"] = [(self.name, provider_options), *cpu]
+            keywords["providers"] = [(self.name, self.options), *cpu]
         if folder is None:
             return runtime.InferenceSession(model, options, **keywords)
         file = folder / setup.file_name
@@ -440,9 +427,7 @@ class SessionProvider(Performer):
             placement=self._placement_of(open_session, events),
             events=events,
             inputs=[value.name for value in session.get_inputs()],
-            outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
-            providers=session.get_providers(),
             files=written_files(folder, open_session.given_files) if folder else {},
         )
         return steps.Result(evidence=evidence)

@@ -31,7 +31,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How a session is created. Every field left out has the value that all other sessions have.
 
     - `config`: session configuration entries, such as ep.dml.disable_graph_fusion.
-    - `options`: provider options.
     - `level`: GraphOptimizationLevel as a number; None is ONNX Runtime's default.
     - `disabled_optimizers`: names of graph transformers that are switched off.
     - `free_dimensions`: values for symbolic dimensions, by name.
@@ -46,7 +45,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     config: dict[str, str] = {}
-    options: dict[str, str] = {}
     level: int | None = None
     disabled_optimizers: list[str] = []
     free_dimensions: dict[str, int] = {}
@@ -243,18 +241,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     - `placement`: the execution provider of each node.
     - `events`: the nodes that ran; None without a profile.
-    - `inputs`, `outputs`: names of the session's inputs and outputs.
+    - `inputs`: names of the session's inputs.
     - `overridable`: names of the initializers that may be fed.
-    - `providers`: the session's execution providers.
     - `files`: the files that the session wrote beside its model, by relative name.
     """
 
     placement: Placement | None = None
     events: list[Event] | None = None
     inputs: list[str] = []
-    outputs: list[str] = []
     overridable: list[str] = []
-    providers: list[str] = []
     files: dict[str, np.ndarray] = {}
 
 

@@ -251,7 +251,7 @@ class WorkerProvider(Performer):
         problem = None
         if ":" in self.name and self._child and self._child.running:
             with suppress(ProviderError):
-                problem = self._ask(frames.End(), KILL_TIMEOUT, frames.Ended).problem
+                problem = self._ask(frames.End(), KILL_TIMEOUT, frames.Performed).result.error
         child, self._child = self._child, None
         self._spent = False
         if child:

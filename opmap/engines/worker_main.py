@@ -65,16 +65,13 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
 
     try:
         provider, facts = _provider(start, make)
-    except InputError as error:
-        reply(frames.Refused(str(error)), start)
-        return
-    except ProviderError as error:
-        reply(frames.Refused(str(error), missing=True), start)
-        return
-    except ImportError as error:
-        from opmap.engines.machine.runtimes import import_problem
+    except (InputError, ProviderError, ImportError) as error:
+        text = str(error)
+        if isinstance(error, ImportError):
+            from opmap.engines.machine.runtimes import import_problem
 
-        reply(frames.Refused(import_problem(error), missing=True), start)
+            text = import_problem(error)
+        reply(frames.Refused(text, missing=not isinstance(error, InputError)), start)
         return
     reply(frames.Hello(facts, os.getpid()), start)
     while True:
@@ -86,7 +83,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
             except frames.FrameError as error:  # an output that no frame can carry
                 reply(frames.Performed(Result(error=str(error), stage=Stage.RUN)), message)
         elif isinstance(message, frames.End):
-            reply(frames.Ended(_close(provider)), message)
+            reply(frames.Performed(Result(error=_close(provider))), message)
         else:
             from opmap.engines.machine.environment import collect
 
@@ -96,7 +93,8 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
 def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens the provider that the parent names. Raises what the three ways to open one raise."""
     if ":" in start.provider:
-        return _third_party(start)
+        provider = ThirdPartyProvider.load(start.provider, start.path)
+        return provider, provider.facts
     return _direct(start) if start.provider == DIRECT else _execution_provider(start, make)
 
 
@@ -167,11 +165,6 @@ def _directml(start: frames.Start, open_one: Callable[..., Performer]) -> tuple[
             place = f" on {adapter.name}" if adapter else ""
             problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
     raise ProviderError(problem)
-
-
-def _third_party(start: frames.Start) -> tuple[Performer, ProviderFacts]:
-    provider = ThirdPartyProvider.load(start.provider, start.path)
-    return provider, provider.facts
 
 
 def _perform(provider: Performer, message: frames.Perform) -> Result:

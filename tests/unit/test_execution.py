@@ -214,25 +214,18 @@ class TestSessions:
         provider = SessionProvider(CPU, proof=proof)
         if proof == "assignment-info" and provider.proof != SessionProvider(CPU).proof:
             pytest.skip("this ONNX Runtime has no assignment info")
-        (output,) = provider.run(MODEL, FEEDS)
+        result = provider.run_once(MODEL, FEEDS)
+        (output,) = result.outputs.values()
         assert [7.0, 5.0] == output.tolist()
-        placement = provider.placement()
+        placement = result.placement
         assert (proof, {("Cast", CPU), ("Gather", CPU)}) == (placement.source, set(placement.nodes))
         assert placement.proves(CPU)
         assert not placement.proves("DmlExecutionProvider")
-
-    def test_placement_after_failure(self):
-        """A model that cannot be loaded has no placement, also if a model was run before."""
-        provider = SessionProvider(CPU)
-        provider.run(MODEL, FEEDS)
-        with pytest.raises(ProviderError):
-            provider.run(b"", {})
-        assert provider.placement() is None
 
     def test_wrong_feed_type(self):
         """An input of a wrong data type is an error at stage `run`: it is not converted."""
         provider = SessionProvider(CPU)
         with pytest.raises(ProviderError) as raised:
-            provider.run(MODEL, {**FEEDS, "IndicesTensor": np.array([2, 0], np.int64)})
+            provider.run_once(MODEL, {**FEEDS, "IndicesTensor": np.array([2, 0], np.int64)})
         assert "run" == raised.value.stage
         assert "\n" not in str(raised.value)

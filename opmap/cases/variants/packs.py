@@ -95,7 +95,6 @@ class Pack:
                 evidence,
                 placement=self._placement(evidence.placement, prefix),
                 inputs=_own(evidence.inputs, prefix),
-                outputs=_own(evidence.outputs, prefix),
                 overridable=_own(evidence.overridable, prefix),
             )
             for prefix in self._prefixes
