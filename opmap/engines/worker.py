@@ -207,15 +207,13 @@ class WorkerProvider(Performer):
         limit = limit or self.timeout
         self.calls += steps.runs_of(step)
         result = self._ask(frames.Perform(step, limit), limit, frames.Performed).result
-        if result.error is not None:
-            result = msgspec.structs.replace(result, error=clean(result.error))
-        if result.messages:
-            result = msgspec.structs.replace(result, messages=list(map(clean, result.messages)))
+        error = None if result.error is None else clean(result.error)
+        result = msgspec.structs.replace(result, error=error, messages=list(map(clean, result.messages)))
         if steps.runs_of(step):
             self._hang_limit.answered(self._adapter)
         self._spent = self._spent or result.spent
-        if result.error is not None and _DEVICE_LOST.search(result.error):
-            raise self._device_lost(result.error, result.stage)
+        if error is not None and _DEVICE_LOST.search(error):
+            raise self._device_lost(error, result.stage)
         return result
 
     def renew(self) -> None:
@@ -294,11 +292,9 @@ class WorkerProvider(Performer):
             self._child = self._spare if self._spare and self._spare.running else self._new_child()
             self._spare = None
             reply = self._receive(frames.Started, self.start_timeout)
-        except OSError as error:
-            raise NotRun(f"the worker process does not start: {error}") from None
         except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
             raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
-        except ProviderError as error:
+        except (OSError, ProviderError) as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         if isinstance(reply, frames.Refused):
             self._kill_child()
@@ -382,7 +378,7 @@ class WorkerProvider(Performer):
         child = self._child
         assert child is not None
         stage = Stage.RUN if step and not isinstance(step, steps.Open) else Stage.LOAD
-        doing = f" while {_doing(step)}" if step else ""
+        doing = f" while {_DOING.get(type(step), 'running the model')}" if step else ""
         try:
             reply = child.receive(limit)
             if reply.number != number:
@@ -428,12 +424,7 @@ class WorkerProvider(Performer):
             child.kill()
 
 
-def _doing(step: steps.Step) -> str:
-    """Returns what the child does in a step, as a clause."""
-    return _CLAUSES.get(type(step), "running the model")
-
-
-_CLAUSES: dict[type[steps.Step], str] = {
+_DOING: dict[type[steps.Step], str] = {
     steps.Open: "creating the session",
     steps.Put: "making a value",
     steps.Allocate: "making a value",
@@ -446,6 +437,7 @@ _CLAUSES: dict[type[steps.Step], str] = {
     steps.Drop: "releasing a session or value",
     steps.Clear: "releasing all sessions and values",
 }
+"""What the child does in a step, as a clause. In all other steps it runs the model."""
 
 
 def native_command() -> list[str]:

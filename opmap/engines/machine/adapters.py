@@ -52,16 +52,11 @@ def resolve_adapter(
     listed = "there is " + (", ".join(f"{a.index}: {a.name}" for a in adapters) or "no adapter")
     if device_id is not None and device_id not in [a.index for a in adapters]:
         raise InputError(f"--device-id must be an adapter's index, got {device_id}; {listed}")
-    if substring is not None and not substring.strip():
-        raise InputError(f"--adapter must be a part of an adapter's name, got {shown(substring)}; {listed}")
     named = [a for a in adapters if (substring or "").casefold() in a.name.casefold()]
+    if substring is not None and not (substring.strip() and named):
+        raise InputError(f"--adapter must be a part of an adapter's name, got {shown(substring)}; {listed}")
     if not named:
-        wanted = (
-            "there must be an adapter"
-            if substring is None
-            else f"--adapter must be a part of an adapter's name, got {shown(substring)}"
-        )
-        raise InputError(f"{wanted}; {listed}")
+        raise InputError(f"there must be an adapter; {listed}")
     if device_id is not None:
         named_at_index = [a for a in named if a.index == device_id]
         if not named_at_index:

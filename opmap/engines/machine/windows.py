@@ -17,24 +17,8 @@ import ctypes
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from ctypes import (
-    POINTER,
-    byref,
-    c_size_t,
-    c_uint32,
-    c_wchar_p,
-    sizeof,
-)
-from ctypes.wintypes import (
-    BOOL,
-    DWORD,
-    HANDLE,
-    HMODULE,
-    LARGE_INTEGER,
-    LPVOID,
-    UINT,
-    USHORT,
-)
+from ctypes import POINTER, byref, c_size_t, c_uint32, c_wchar_p, sizeof
+from ctypes.wintypes import BOOL, DWORD, HANDLE, HMODULE, LARGE_INTEGER, LPVOID, UINT, USHORT
 from functools import cache
 from typing import Any, cast
 
