@@ -196,12 +196,13 @@ class SessionProvider(Performer):
         keywords: dict[str, Any] = {"enable_fallback": 0}
         if setup.disabled_optimizers:
             keywords["disabled_optimizers"] = setup.disabled_optimizers
+        provider_options = {**self.options, **setup.options}
         if setup.devices or self.device is not None:
-            device = self.device or self._listed_device()  # it says itself which one it is
-            options.add_provider_for_devices([device], {k: v for k, v in self.options.items() if k != "device_id"})
+            provider_options.pop("device_id", None)  # the device itself says which one it is
+            options.add_provider_for_devices([self.device or self._listed_device()], provider_options)
         else:
             cpu = [CPU] if setup.cpu_nodes and self.name != CPU else []
-            keywords["providers"] = [(self.name, self.options), *cpu]
+            keywords["providers"] = [(self.name, provider_options), *cpu]
         if folder is None:
             return runtime.InferenceSession(model, options, **keywords)
         file = folder / setup.file_name

@@ -31,6 +31,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How a session is created. Every field left out has the value that all other sessions have.
 
     - `config`: session configuration entries, such as ep.dml.disable_graph_fusion.
+    - `options`: provider options.
     - `level`: GraphOptimizationLevel as a number; None is ONNX Runtime's default.
     - `disabled_optimizers`: names of graph transformers that are switched off.
     - `free_dimensions`: values for symbolic dimensions, by name.
@@ -45,6 +46,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     config: dict[str, str] = {}
+    options: dict[str, str] = {}
     level: int | None = None
     disabled_optimizers: list[str] = []
     free_dimensions: dict[str, int] = {}
