@@ -151,29 +151,22 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 # --- the nodes that only move bit patterns ---
 
 
-def _expand(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(array, np.broadcast_shapes(array.shape, tuple(shape.tolist())))
-
-
-def _reshape(node: Node, array: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    return array.reshape([array.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
-
-
-MOVES: Mapping[str, Callable[..., np.ndarray]] = {
-    "Identity": lambda node, array: array,
-    "Reshape": _reshape,
-    "Expand": _expand,
-    "Transpose": lambda node, array: array.transpose(node.attributes["perm"]),
-    "Concat": lambda node, *arrays: np.concatenate(arrays, node.attributes["axis"]),
+COPIES: Mapping[str, Callable[[Node, np.ndarray, Sizes], np.ndarray]] = {
+    "Identity": lambda node, array, sizes: array,
+    "Reshape": lambda node, array, sizes: array.reshape(sizes),
+    "Expand": lambda node, array, sizes: np.broadcast_to(array, sizes),
+    "Transpose": lambda node, array, sizes: array.transpose(node.attributes["perm"]),
 }
-"""Operators that only move bit patterns -> the output for the node and its inputs."""
+"""Operators whose output is the input seen in another way -> the output for the node, its input and the output's sizes."""
 
-
-# --- the nodes of the registered operators ---
+MOVES = (*COPIES, "Concat")
+"""Operators that only move bit patterns, and that a graph has more often than other operators."""
 
 
 def constant_inputs(op: str) -> Mapping[int, str]:
     """Returns the names of an ONNX node's inputs that are constants, by their positions."""
+    if op == "Reshape":
+        return {1: "shape"}
     return next((o.constant_inputs for o in OPERATORS.values() if op in o.onnx_operators), {})
 
 
@@ -260,7 +253,7 @@ def infer_node(node: Node, visible: dict[str, Value], every: dict[str, Value]) -
         results: tuple[Value, ...] = (ends[0],)
     else:
         results = reference.inferred(node.kernel, values)
-        if not node.lines and node.op not in MOVES and not has_empty((*values, *results)):
+        if not node.lines and node.op not in COPIES and not has_empty((*values, *results)):
             described(node.kernel, values)
     named = dict(zip(node.outputs, results, strict=True))
     visible |= named
@@ -284,7 +277,7 @@ def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict
                     visit(step)
             return
         indices: dict[int, tuple[int, int]] = {}
-        if not node.lines and node.op not in MOVES:
+        if not node.lines and node.op not in COPIES:
             inputs = tuple(values[name] if name else None for name in node.inputs)
             try:
                 desc, fields, bounds = described(node.kernel, inputs)
@@ -347,19 +340,14 @@ def _evaluate(node: Node, evaluated: Mapping[str, Tensor], tolerances: dict[str,
 
 def _moved(node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor]:
     """Returns the outputs of a node that only moves bit patterns."""
-    present = [tensor for tensor in tensors if tensor]
-    if node.op in MOVES:
-        try:
-            moved = MOVES[node.op](node, *map(to_array, present))
-        except ValueError as error:
-            raise Invalid(node.op) from error
-        return [from_array(moved)]
     constants = constant_inputs(node.op)
     values = tuple(
         Value(t.data_type, t.sizes, tuple(t.bits) if at in constants else None) if t else None
         for at, t in enumerate(tensors)
     )
     outputs = reference.inferred(node.kernel, values)
+    if node.op in COPIES and tensors[0]:
+        return [from_array(COPIES[node.op](node, to_array(tensors[0]), outputs[0].sizes))]
     if has_empty((*outputs, *values)):
         return reference.computed(node.kernel, tensors, [0.0] * len(tensors))[0]
     desc, fields, _ = described(node.kernel, values)
