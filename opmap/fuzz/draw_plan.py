@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 import msgspec
 
@@ -67,7 +68,8 @@ def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: 
 
 
 class PlanDrawing:
-    """One plan while it is drawn. Each public method draws an action, and adds it if it is allowed.
+    """One plan while it is drawn. Each public method draws an action, and adds it if it is allowed. It
+    raises Invalid if the action needs a session and none can be opened.
 
     `actions` are the actions so far, `planned` their steps.
     """
@@ -82,16 +84,17 @@ class PlanDrawing:
         self.planned: list[ExpectedStep] = []
         self.rounds: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         self.numbers = 0
-        self.numbers_of: dict[str, int] = {}
 
     def plan(self) -> Plan:
         """Returns the drawn plan."""
         self.open_session()
         for _ in items(self.random, 0, MAX_ACTIONS, 10):
-            self._action()
+            with suppress(Invalid):
+                self._action()
         for _ in range(3):  # a run may not be allowed, such as one whose indices would write one element twice
             if not any(isinstance(action, (Running, RunningBound, Overlapping)) for action in self.actions):
-                self.run_session()
+                with suppress(Invalid):
+                    self.run_session()
         used = [a.graph for a in self.actions if isinstance(a, OF_GRAPHS)]
         return Plan(graphs=self.graphs[: max(used, default=-1) + 1], actions=tuple(self.actions))
 
@@ -126,13 +129,13 @@ class PlanDrawing:
         self.numbers += 1
         return f"{letter}{self.numbers}"
 
-    def _session(self) -> str | None:
-        """Returns the name of an open session, the newest one most often."""
+    def _session(self) -> str:
+        """Returns the name of an open session, the newest one most often. Raises Invalid if none can be opened."""
         if not self.state.sessions:
             self.open_session()
         names = list(self.state.sessions)
         if not names:
-            return None
+            raise Invalid("no session")
         return names[-1] if not chance(self.random, 3) else pick(self.random, names)
 
     # --- what is drawn for an action ---
@@ -184,9 +187,7 @@ class PlanDrawing:
             return
         number = self.random.integer(0, len(self.graphs) - 1)
         setup, replay = self._setup()
-        name = self._new("s")
-        if self._try(Opening(session=name, graph=number, setup=setup, replay=replay)):
-            self.numbers_of[name] = number
+        self._try(Opening(session=self._new("s"), graph=number, setup=setup, replay=replay))
 
     def run_session(self) -> None:
         """Runs a session on values from the host, and may keep its outputs."""
@@ -198,12 +199,10 @@ class PlanDrawing:
 
     def _run(self, on_values: bool) -> None:
         session = self._session()
-        if session is None:
-            return
         if self.state.sessions[session].replay:
             self._replay(session)
             return
-        number = self.numbers_of[session]
+        number = self.state.sessions[session].number
         graph, round = self.graphs[number], self._round(number)
         values = self._put_inputs(number, round, every=False) if on_values else {}
         existing = list(self.state.values) if on_values else []
@@ -225,10 +224,8 @@ class PlanDrawing:
         if len(names) < 2:
             self.open_session()
             return
-        runs = tuple(
-            Running(session=name, round=self._round(self.numbers_of[name]), method=self._method(name))
-            for name in names[-2:]
-        )
+        rounds = ((name, self._round(self.state.sessions[name].number)) for name in names[-2:])
+        runs = tuple(Running(session=name, round=round, method=self._method(name)) for name, round in rounds)
         self._try(Overlapping(runs=runs))
 
     def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:
@@ -253,8 +250,6 @@ class PlanDrawing:
     def bind(self) -> None:
         """Binds a session, runs it on what is bound, or removes its bindings."""
         session = self._session()
-        if session is None:
-            return
         state = self.state.sessions[session]
         if state.replay:
             self._replay(session)
@@ -265,7 +260,7 @@ class PlanDrawing:
         if state.outputs and chance(self.random, 4):
             self._try(Unbinding(session=session))
             return
-        number, graph = self.numbers_of[session], state.graph
+        number, graph = state.number, state.graph
         round = self._round(number)
         on_device = mostly(self.random, 4, "bind-device" in self.on)
         values: dict[str, str] = {}
@@ -293,7 +288,8 @@ class PlanDrawing:
 
     def _replay(self, session: str) -> None:
         """Runs a session whose runs are captured; at first, puts and binds its values."""
-        number, state = self.numbers_of[session], self.state.sessions[session]
+        state = self.state.sessions[session]
+        number = state.number
         if not state.inputs:
             round = self._round(number)
             values = self._put_inputs(number, round, every=True)
@@ -335,8 +331,6 @@ class PlanDrawing:
     def misfeed(self) -> None:
         """Runs a session with a wrong call."""
         session = self._session()
-        if session is None:
-            return
         names = [source.name for source in self.state.sessions[session].graph.inputs] or [""]
         wrong = pick(self.random, ("missing", "unknown", "type", "rank", "size", "output"))
         name = "" if wrong in ("unknown", "output") else pick(self.random, names)
@@ -355,6 +349,4 @@ class PlanDrawing:
 
     def examine(self) -> None:
         """Asks a session for its evidence."""
-        session = self._session()
-        if session is not None:
-            self._try(Examining(session=session))
+        self._try(Examining(session=self._session()))

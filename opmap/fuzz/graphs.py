@@ -151,7 +151,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 # --- the nodes that only move bit patterns ---
 
 
-COPIES: Mapping[str, Callable[[Node, np.ndarray, Sizes], np.ndarray]] = {
+COPIES: Mapping[str, Callable[..., np.ndarray]] = {
     "Identity": lambda node, array, sizes: array,
     "Reshape": lambda node, array, sizes: array.reshape(sizes),
     "Expand": lambda node, array, sizes: np.broadcast_to(array, sizes),

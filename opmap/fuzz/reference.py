@@ -314,40 +314,33 @@ def computed(
     numbers that are too large, or whole numbers and truth values that depend on the rounding of an input. Raises ControlLost.
     """
     key = tuple(t and (t.data_type, t.sizes, t.to_bytes()) for t in tensors)
-    answer = _computed(kernel, key, tuple(tolerances))
-    if isinstance(answer, str):
-        raise Invalid(answer)
-    outputs, widths = answer
+    outputs, widths = _computed(kernel, key, tuple(tolerances))
     return list(outputs), list(widths)
 
 
 @lru_cache(maxsize=4096)
 def _computed(
     kernel: Kernel, key: tuple[tuple[DataType, Sizes, bytes] | None, ...], tolerances: tuple[float, ...]
-) -> tuple[tuple[Tensor, ...], tuple[float, ...]] | str:
+) -> tuple[tuple[Tensor, ...], tuple[float, ...]]:
     arrays = [to_array(Tensor.from_bytes(*item)) if item else None for item in key]
     used = operators(kernel) if kernel.lines else [kernel.op]
     rounds = not _exact("always").issuperset(used)
     whole_only = (_exact("always") | _exact("whole") | _exact("sums")).issuperset(used)
-    try:
-        outputs = _run(kernel, arrays)
-        floats = [a for a in (*arrays, *outputs) if a is not None and a.dtype.kind == "f" and a.size]
-        if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= LARGEST for a in floats):
-            return "numbers that are too large"
-        spread = [0.0] * len(outputs)
-        if any(tolerances):
-            for sign in (1, -1):
-                changed = _run(kernel, [_shifted(a, sign * t) for a, t in zip(arrays, tolerances, strict=True)])
-                for at, (before, after) in enumerate(zip(outputs, changed, strict=True)):
-                    if before.shape != after.shape or (before.dtype.kind != "f" and (before != after).any()):
-                        return "an output depends on rounding"
-                    if before.size and before.dtype.kind == "f":
-                        difference = np.abs(after.astype(np.float64) - before.astype(np.float64)).max()
-                        if not np.isfinite(difference):
-                            return "an output depends on rounding"
-                        spread[at] = max(spread[at], float(difference))
-    except Invalid as error:
-        return str(error)
+    outputs = _run(kernel, arrays)
+    floats = [a for a in (*arrays, *outputs) if a is not None and a.dtype.kind == "f" and a.size]
+    if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= LARGEST for a in floats):
+        raise Invalid("numbers that are too large")
+    spread = [0.0] * len(outputs)
+    for sign in (1, -1) if any(tolerances) else ():
+        changed = _run(kernel, [_shifted(a, sign * t) for a, t in zip(arrays, tolerances, strict=True)])
+        for at, (before, after) in enumerate(zip(outputs, changed, strict=True)):
+            if before.shape != after.shape or (before.dtype.kind != "f" and (before != after).any()):
+                raise Invalid("an output depends on rounding")
+            if before.size and before.dtype.kind == "f":
+                difference = np.abs(after.astype(np.float64) - before.astype(np.float64)).max()
+                if not np.isfinite(difference):
+                    raise Invalid("an output depends on rounding")
+                spread[at] = max(spread[at], float(difference))
     short = any(a.dtype == np.float16 for a in floats)  # the sums inside may be larger than what they add up to
     whole_only = whole_only and not (short and _exact("sums").intersection(used))
     with np.errstate(invalid="ignore"):  # NaN is no whole number

@@ -63,8 +63,9 @@ class _Value:
 
 @dataclass
 class _Session:
-    """A session: its graph, and what is bound to its names."""
+    """A session: its graph and the graph's number, and what is bound to its names."""
 
+    number: int
     graph: Graph
     capture: bool
     replay: bool
@@ -119,7 +120,7 @@ class State:
         if capture and any({"If", "Loop", "Scan"}.intersection(node.operators()) for node in graph.nodes):
             raise Invalid("graph capture takes no models with control flow")
         model = np.frombuffer(_model_bytes(msgspec.json.encode(graph)), np.uint8)
-        self.sessions[action.session] = _Session(graph, capture, action.replay, action.setup.threads)
+        self.sessions[action.session] = _Session(action.graph, graph, capture, action.replay, action.setup.threads)
         return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
     def _running(self, action: Running) -> ExpectedStep:
