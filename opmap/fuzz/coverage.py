@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ..engines.performer import Performer
 from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Examine, Open, Result
-from .graphs import Graph, all_nodes
+from .graphs import all_nodes
 from .judging import Wrapping
 from .plan import Binding, Opening, Overlapping, Plan, Running
 from .state import CAPTURE
@@ -39,41 +40,30 @@ class Watched(Wrapping):
 def count(table: Table, plan: Plan, placements: Mapping[str, Nodes]) -> None:
     """Counts what a plan that was performed has. Operators whose place nobody said are counted with the placement `?`."""
     found = set()
-    for opening, ways in _ways(plan):
-        graph = plan.graphs[opening.graph]
+    for opening, way in _ways(plan):
         nodes = [node for node in placements.get(opening.session, ()) if node[0]]
-        for operator, provider in nodes or [(name, "?") for name in _operators(graph)]:
-            for way in ways:
-                found.add(f"{operator} {provider.removesuffix('ExecutionProvider').lower()} {_form(graph)} {way}")
+        for operator, provider in nodes or [(name, "?") for name in _operators(plan, opening)]:
+            found.add(f"{operator} {provider.removesuffix('ExecutionProvider').lower()} {way}")
     for key in found:
         table[key] = table.get(key, 0) + 1
 
 
 def rarity(table: Table, plan: Plan) -> float:
     """Returns how rare the operators, forms and ways of a plan are: from 1 (all are new) to 0."""
-    seen: dict[tuple[str, str, str], int] = {}
+    seen = Counter[tuple[str, str]]()
     for key, number in table.items():
-        operator, _, form, way = key.split(" ")
-        seen[operator, form, way] = seen.get((operator, form, way), 0) + number
-    keys = {
-        (operator, _form(plan.graphs[opening.graph]), way)
-        for opening, ways in _ways(plan)
-        for operator in _operators(plan.graphs[opening.graph])
-        for way in ways
-    }
-    return sum(1 / (1 + seen.get(key, 0)) for key in keys) / max(len(keys), 1)
+        operator, _, way = key.split(" ", 2)
+        seen[operator, way] += number
+    keys = {(operator, way) for opening, way in _ways(plan) for operator in _operators(plan, opening)}
+    return sum(1 / (1 + seen[key]) for key in keys) / max(len(keys), 1)
 
 
-def _operators(graph: Graph) -> set[str]:
-    return {operator for node in all_nodes(graph.nodes) for operator in node.operators()}
+def _operators(plan: Plan, opening: Opening) -> set[str]:
+    return {operator for node in all_nodes(plan.graphs[opening.graph].nodes) for operator in node.operators()}
 
 
-def _form(graph: Graph) -> str:
-    return {"none": "shapeless"}.get(graph.dims, graph.dims)
-
-
-def _ways(plan: Plan) -> Iterator[tuple[Opening, set[str]]]:
-    """Gives each session, and how it is run: its setup and its calls."""
+def _ways(plan: Plan) -> Iterator[tuple[Opening, str]]:
+    """Gives each session with each way in which it is run: the form of its sizes, its setup and a call."""
     for opening in (action for action in plan.actions if isinstance(action, Opening)):
         config = opening.setup.config
         setup = "replayed" if opening.replay else "captured" if CAPTURE in config else "fused"
@@ -82,4 +72,6 @@ def _ways(plan: Plan) -> Iterator[tuple[Opening, set[str]]]:
         calls |= {"bound" for a in plan.actions if isinstance(a, Binding) and a.session == opening.session}
         overlapping = (a for a in plan.actions if isinstance(a, Overlapping))
         calls |= {"overlapping" for a in overlapping if any(run.session == opening.session for run in a.runs)}
-        yield opening, {f"{setup}-{call}" for call in calls}
+        dims = plan.graphs[opening.graph].dims
+        form = "shapeless" if dims == "none" else dims
+        yield from ((opening, f"{form} {setup}-{call}") for call in calls)

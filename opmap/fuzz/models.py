@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx
 from onnx import helper
 
 from ..cases.variants.drafts import constant
 from ..mapping import ELEMENT_TYPES, IR_VERSION
 from ..tensors import Tensor
-from .graphs import Graph, Node, Source, fill, index_limits, infer
+from .graphs import Dims, Graph, Node, fill, index_limits, infer
 from .reference import OPSETS, Kernel, Value, has_known_sizes, protos
 
 _LOCAL = "local"
@@ -28,7 +26,8 @@ def constants(graph: Graph) -> dict[str, Tensor]:
 def build_model(graph: Graph) -> onnx.ModelProto:
     """Returns the model of a graph. Raises Invalid if the graph is not valid."""
     writer = _Writer(graph, infer(graph))
-    inputs = [_input(graph, source) for source in graph.sources if source.kind in ("input", "default")]
+    fed = (source for source in graph.sources if source.kind in ("input", "default"))
+    inputs = [_declared(graph, source.name, writer.values[source.name], source.dims) for source in fed]
     initializers, nodes = [], []
     for name, tensor in constants(graph).items():
         made = constant(graph.label(name), tensor)
@@ -38,13 +37,9 @@ def build_model(graph: Graph) -> onnx.ModelProto:
             initializers.append(made)
     for node in graph.nodes:
         nodes += writer.nodes(node)
+    varying = _varying(graph, writer.values)
     outputs = [
-        helper.make_tensor_value_info(
-            graph.label(name),
-            ELEMENT_TYPES[writer.values[name].type],
-            _declared(graph, name, writer.values),
-        )
-        for name in graph.outputs
+        _declared(graph, name, writer.values[name], "none" if name in varying else graph.dims) for name in graph.outputs
     ]
     opsets = [*OPSETS, helper.make_opsetid(_LOCAL, 1)] if writer.functions else OPSETS
     model_graph = helper.make_graph(nodes, "fuzz", inputs, outputs, initializers)
@@ -53,27 +48,21 @@ def build_model(graph: Graph) -> onnx.ModelProto:
     )
 
 
-def _declared(graph: Graph, name: str, values: dict[str, Value]) -> Sequence[int | str] | None:
-    """Returns the sizes that the graph declares for an output: numbers, symbols, or None if they may vary."""
+def _varying(graph: Graph, values: dict[str, Value]) -> set[str]:
+    """Returns the names of values whose sizes a graph cannot declare: they follow from values."""
     varying: set[str] = set()
     for node in graph.nodes:
         inputs = tuple(values[each] if each else None for each in node.inputs)
         if node.op == "If" or node.reads() & varying or (node.lines and not has_known_sizes(node.kernel, inputs)):
             varying.update(node.outputs)
-    if graph.dims == "none" or name in varying:
-        return None
-    sizes = values[name].sizes
-    return [f"{name}_{i}" for i in range(len(sizes))] if graph.dims == "symbolic" else sizes
+    return varying
 
 
-def _input(graph: Graph, source: Source) -> onnx.ValueInfoProto:
-    name = graph.label(source.name)
-    shapes = {
-        "static": source.sizes,
-        "symbolic": [f"{source.name}_{i}" for i in range(len(source.sizes))],
-        "none": None,
-    }
-    return helper.make_tensor_value_info(name, ELEMENT_TYPES[source.type], shapes[source.dims])
+def _declared(graph: Graph, name: str, value: Value, dims: Dims) -> onnx.ValueInfoProto:
+    """Returns a value with its type, and its sizes as numbers, as symbols, or not at all."""
+    symbols = [f"{name}_{i}" for i in range(len(value.sizes))]
+    shapes = {"static": value.sizes, "symbolic": symbols, "none": None}
+    return helper.make_tensor_value_info(graph.label(name), ELEMENT_TYPES[value.type], shapes[dims])
 
 
 class _Writer:
@@ -93,11 +82,7 @@ class _Writer:
                     [made for step in branch for made in self.nodes(step)],
                     key,
                     [],
-                    [
-                        helper.make_tensor_value_info(
-                            label(branch[-1].outputs[0]), ELEMENT_TYPES[self.values[node.outputs[0]].type], None
-                        )
-                    ],
+                    [_declared(self.graph, branch[-1].outputs[0], self.values[node.outputs[0]], "none")],
                 )
                 for key, branch in (("then_branch", node.then), ("else_branch", node.other))
             }

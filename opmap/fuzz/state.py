@@ -211,6 +211,7 @@ class State:
             if isinstance(bound, _Value) and bound.place == steps.HOST and session.copied[name] is not bound.tensor:
                 raise Invalid("a bound value on the host was changed")
         results = _Results(graph, session.inputs)
+        step = steps.RunBound(session=action.session, config=_run_config(session))
         types = {name: (t.data_type, t.sizes) for name, t in results.tensors.items()}
         targets = {name: value for name, value in session.outputs.items() if value is not None}
         if any(value.type != types[name] for name, value in targets.items()):
@@ -218,14 +219,13 @@ class State:
                 raise Invalid("the output does not fit its value")
             known = {id(value) for value in targets.values()}  # nobody says what they hold now
             self.values = _Named({name: value for name, value in self.values.items() if id(value) not in known})
-            return ExpectedStep(steps.RunBound(session=action.session, config=_run_config(session)), fails="always")
+            return ExpectedStep(step, fails="always")
         for name, value in session.outputs.items():
             result = results.tensors[name]
             if value is not None:
                 value.tensor, value.tolerance = result, results.tolerances.get(name, 0.0)
             elif session.sizes.setdefault(name, result.sizes) != result.sizes:
                 raise Invalid("a bound output keeps its sizes")
-        step = steps.RunBound(session=action.session, config=_run_config(session))
         return results.expected(step, session.outputs)
 
     def _unbinding(self, action: Unbinding) -> ExpectedStep:
