@@ -206,11 +206,7 @@ class _GraphDrawing:
         scalar = mostly(random, 4, "scalar-index" in self.on)
         empty = self.lowest == 0
         other = [self._other(v, f in desc.index_tensors(), scalar, empty) for v, f in zip(wanted, fields, strict=True)]
-
-        def fits(values: Sequence[Value | None]) -> bool:
-            return self._fits(node, values) and self._runs(node, values)
-
-        wanted = other if fits(other) else wanted
+        wanted = other if self._fits(node, other) else wanted
         names: list[str] = []
         for at, value in enumerate(wanted):
             if value is None or value.known is not None:
@@ -218,7 +214,7 @@ class _GraphDrawing:
                 continue
             candidates = self._existing((value.type,))[:4]
             trials = {n: [*wanted[:at], self.values[n], *wanted[at + 1 :]] for n in candidates}
-            names.append(self._one_of([n for n, trial in trials.items() if fits(trial)]))
+            names.append(self._one_of([n for n, trial in trials.items() if self._fits(node, trial)]))
             wanted = trials.get(names[-1], wanted)
         twice = [v for v in wanted if v and self._fits(node, [v, v])] if same_twice and len(wanted) == 2 else []
         if twice:
@@ -260,18 +256,13 @@ class _GraphDrawing:
         return value
 
     def _fits(self, node: Node, values: Sequence[Value | None]) -> bool:
+        """Returns whether a node takes the sizes, also on the CPU EP: ONNX may infer the output without looking at all inputs."""
         try:
             outputs = inferred(node.kernel, tuple(values))
             if node.op not in MOVES and not has_empty((*values, *outputs)):
                 described(node.kernel, tuple(values))
-        except Invalid:
-            return False
-        return all(prod(output.sizes) <= 10 * MAX_ELEMENTS for output in outputs)
-
-    def _runs(self, node: Node, values: Sequence[Value | None]) -> bool:
-        """Returns whether the CPU EP takes the sizes: of some operators ONNX infers the output without looking at all inputs."""
-        try:
-            return bool(tried(node.kernel, tuple(values)))
+            is_small = all(prod(output.sizes) <= 10 * MAX_ELEMENTS for output in outputs)
+            return is_small and bool(tried(node.kernel, tuple(values)))
         except Invalid:
             return False
 

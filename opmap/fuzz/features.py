@@ -98,17 +98,15 @@ _CONTEXT = frozenset(
 
 def same_steps(one: Plan, other: Plan) -> bool:
     """Returns whether two shrunk plans have the same operators and steps, and differ only in their context."""
-    needs = [[session - _CONTEXT for session in features(plan)] for plan in (one, other)]
-    nodes = [
-        [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
-        for plan in (one, other)
-    ]
-    left_out = (Putting, Binding, Getting)
-    steps = [
-        [type(a).__name__.removesuffix("Bound") for a in plan.actions if not isinstance(a, left_out)]
-        for plan in (one, other)
-    ]
-    return needs[0] == needs[1] and nodes[0] == nodes[1] and steps[0] == steps[1]
+    return _without_context(one) == _without_context(other)
+
+
+def _without_context(plan: Plan) -> tuple[object, object, object]:
+    """Returns the features, the operators and the steps of a plan, without its context."""
+    needs = [session - _CONTEXT for session in features(plan)]
+    nodes = [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
+    steps = [type(a) for a in plan.actions if not isinstance(a, (Putting, Binding, Getting))]
+    return needs, nodes, [Running if step is RunningBound else step for step in steps]
 
 
 def _those(conditions: Mapping[str, object]) -> set[str]:
