@@ -149,8 +149,7 @@ class TestSetup:
         evidence = performer.perform(Examine(session="s")).evidence
         assert Placement("assignment-info", (("Gather", CPU),), ("",)) == evidence.placement
         assert [Event("Gather", CPU, [[2], [1], [1]])] == evidence.events
-        assert (["data"], ["first"], [CPU]) == (evidence.inputs, evidence.outputs, evidence.providers)
-        assert {} == evidence.files
+        assert (["data"], [], {}) == (evidence.inputs, evidence.overridable, evidence.files)
 
     def test_two_profiles(self, performer):
         """Two sessions that are opened in the same second have a profile each."""
