@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 from onnx import helper
 
@@ -77,16 +79,9 @@ class _Writer:
         label = self.graph.label
         inputs, outputs = [label(name) for name in node.inputs], [label(name) for name in node.outputs]
         if node.op == "If":
-            branches = {
-                key: helper.make_graph(
-                    [made for step in branch for made in self.nodes(step)],
-                    key,
-                    [],
-                    [_declared(self.graph, branch[-1].outputs[0], self.values[node.outputs[0]], "none")],
-                )
-                for key, branch in (("then_branch", node.then), ("else_branch", node.other))
-            }
-            made = [helper.make_node("If", inputs, outputs, **branches)]
+            value = self.values[node.outputs[0]]
+            then, other = self._branch("then", node.then, value), self._branch("else", node.other, value)
+            made = [helper.make_node("If", inputs, outputs, then_branch=then, else_branch=other)]
         elif node.function:
             made = [helper.make_node(self._function(node.kernel), inputs, outputs, domain=_LOCAL)]
         else:
@@ -96,6 +91,12 @@ class _Writer:
         for number, each in enumerate(made):
             each.name = "" if self.graph.odd else f"{node.outputs[0]}{f'_{number}' if number else ''}"
         return made
+
+    def _branch(self, word: str, nodes: Sequence[Node], value: Value) -> onnx.GraphProto:
+        """Returns a branch of an If, whose last node gives the output; `value` has its type."""
+        made = [each for node in nodes for each in self.nodes(node)]
+        output = _declared(self.graph, nodes[-1].outputs[0], value, "none")
+        return helper.make_graph(made, f"{word}_branch", [], [output])
 
     def _function(self, kernel: Kernel) -> str:
         """Returns the name of the local function that has the lines of a kernel."""
