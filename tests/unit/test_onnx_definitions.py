@@ -61,6 +61,16 @@ def one_hot(indices, depth, values, *, axis):
     return output
 
 
+def reverse_sequence(data, lengths, *, batch_axis, time_axis):
+    """ReverseSequence: the first elements along the time axis, as many as the length, in reverse order."""
+    output = data.copy()
+    for batch, length in enumerate(lengths):
+        row = [slice(None), slice(None)]
+        row[batch_axis], row[time_axis] = batch, slice(0, int(length))
+        output[tuple(row)] = data[tuple(row)][::-1]
+    return output
+
+
 def counted(start, limit, delta):
     """Range: start + k * delta, until the limit is reached; None from the first one on that rounding can change."""
     (first,), (end,), (step,) = ([Fraction(n) for n in value.values] for value in (start, limit, delta))
@@ -81,6 +91,7 @@ def counted(start, limit, delta):
 DEFINITIONS = {
     "OneHot": one_hot,  # the reference implementation takes no list of one depth
     "Range": counted,
+    "ReverseSequence": reverse_sequence,  # that of onnx 1.18 takes no length 0
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
 }
