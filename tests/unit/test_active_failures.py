@@ -289,14 +289,12 @@ class TestDangerous:
         assert 1 == validate("--provider", "cpu", "--known-failures", file, *option)
         assert "nothing was tried: not tried without --rerun-dangerous: known timeout" in capsys.readouterr().out
 
-    def test_refused(self, tmp_path, capsys):
+    def test_refused(self, tmp_path, refusal):
         """An entry whose failure costs no more than its case is not dangerous: exit code 2, one line."""
         file = toml(tmp_path / "known.toml", ENTRY | {"verdict": "mismatch", "provider": "cpu", "dangerous": True})
 
-        assert 2 == validate("--provider", "cpu", "--known-failures", file)
-        err = capsys.readouterr().err
-        assert "$.known[0].dangerous: must stand beside a verdict that may cost more than the case" in err
-        assert 1 == err.count("\n")
+        line = refusal("validate", "--provider", "cpu", "--known-failures", file)
+        assert "$.known[0].dangerous: must stand beside a verdict that may cost more than the case" in line
 
 
 class TestSettled:

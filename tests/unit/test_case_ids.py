@@ -235,12 +235,9 @@ class TestValidate:
 class TestExplain:
     """`opmap explain` takes an id in place of a file."""
 
-    def test_a_case(self, capsys):
+    def test_a_case(self, run_opmap):
         """The tensors and the expanded line are shown, with one coordinate per dimension."""
-        code = main(["explain", "gather/example.4", "--at", "1,0,1"])
-
-        out = capsys.readouterr().out
-        assert 0 == code
+        out = run_opmap(0, "explain", "gather/example.4", "--at", "1,0,1").out
         assert "  input    InputTensor FLOAT32 {1,3,3}\n" in out and "  Axis 2, IndexDimensions 2\n" in out
         assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
         assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
@@ -255,9 +252,8 @@ class TestExplain:
 
             assert (0, f"= {value}") == (code, " ".join(capsys.readouterr().out.split()[-2:]))
 
-    def test_a_file_comes_first(self, tmp_path, monkeypatch, capsys):
+    def test_a_file_comes_first(self, tmp_path, in_tmp_path, capsys):
         """An argument that exists is a file, also if it is the id of a case; a folder is none."""
-        monkeypatch.chdir(tmp_path)
         other = find_case("gather_nd/example.1")
         (tmp_path / "gather").mkdir()
         (tmp_path / SMOKE).write_text(json.dumps(model_json("x", other.desc, other.tensors)), encoding="utf-8")

@@ -10,7 +10,6 @@ import pytest
 from opmap import open_provider
 from opmap.cases.contract_probes import contract_probes, read
 from opmap.cases.selection import Selection
-from opmap.cli import main
 from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Result
@@ -162,20 +161,17 @@ class TestTier:
         assert sorted(chain.from_iterable(parts)) == sorted(self.probes(tier="contract"))
         assert min(map(len, parts)) > 0
 
-    def test_list(self, capsys):
+    def test_list(self, run_opmap):
         """`opmap validate --tier contract --list` lists the probes."""
-        assert main(["validate", "--tier", "contract", "--list"]) == 0
-        assert capsys.readouterr().out.splitlines() == list(PROBES)
+        assert run_opmap(0, "validate", "--tier", "contract", "--list").out.splitlines() == list(PROBES)
 
-    def test_validate(self, capsys):
+    def test_validate(self, run_opmap):
         """`opmap validate` prints them in a table of their own, and they prove nothing about cases."""
         arguments = ["validate", "--provider", "cpu", "--require-provider", "--filter", "contract/feeds/m*"]
-        assert main(arguments) == 0
-        out = capsys.readouterr().out
+        out = run_opmap(0, *arguments).out
         assert "contract probes (what the documentation promises)" in out
         assert "1 of 1 contract probes passed on CPUExecutionProvider" in out
-        assert main([*arguments, "--json"]) == 0
-        document = json.loads(capsys.readouterr().out)
+        document = json.loads(run_opmap(0, *arguments, "--json").out)
         assert [record["case"] for record in document["contract"]] == ["contract/feeds/missing"]
         assert document["cases"] == []
 

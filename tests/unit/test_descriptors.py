@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opmap import strategies
 from opmap.cases.case import Case
-from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete, pad
+from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete
 from opmap.errors import InputError, RuleError
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
@@ -400,31 +400,6 @@ class TestDescriptors:
         inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (2, 2))}
         with pytest.raises(InputError, match="does not fit 2 dimensions"):
             complete(GATHER, inputs, {"Axis": 0, "IndexDimensions": 2})
-
-    @pytest.mark.parametrize(
-        ("name", "numbers", "data", "indices", "expected"),
-        [
-            ("GATHER", {"Axis": 1, "IndexDimensions": 1}, (3, 5), (1, 4), (5,)),
-            ("GATHER_ELEMENTS", {"Axis": 0}, (3, 5), (7, 5), (3,)),
-            ("GATHER_ND", {"InputDimensionCount": 3, "IndicesDimensionCount": 2}, (2, 3, 4), (1, 5, 2), (2, 3)),
-            (
-                "GATHER_ND1",
-                {"InputDimensionCount": 3, "IndicesDimensionCount": 3, "BatchDimensionCount": 1},
-                (2, 3, 4),
-                (2, 5, 2),
-                (3, 4),
-            ),
-        ],
-    )
-    def test_index_bounds(self, name, numbers, data, indices, expected):
-        """An index bound is the size of the dimension that the index goes into; a tuple has one per coordinate."""
-        inputs = {"InputTensor": TensorDesc(F32, data), "IndicesTensor": TensorDesc(I64, indices)}
-        assert {"IndicesTensor": expected} == complete(OPERATORS[name].descriptor, inputs, numbers).index_bounds
-
-    def test_padding(self):
-        """`pad` adds leading ones."""
-        assert (1, 1, 2, 3) == pad((2, 3), 4)
-        assert (2, 3) == pad((2, 3), 2)
 
 
 class TestViews:

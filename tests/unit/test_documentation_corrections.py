@@ -111,17 +111,15 @@ class TestPatch:
         reasons = patch_of(corrected, "page.md")
         assert all(f"# why: {e.why}\n" in reasons for e in errata)
 
-    def test_output(self, tmp_path, capsys):
+    def test_output(self, tmp_path, run_opmap):
         """-o writes the same bytes into a file; several pages make one patch."""
         for name in ("gather", "gather_nd"):
             (tmp_path / f"{name}.md").write_bytes(page(name).replace("\n", "\r\n").encode())
         files = [str(tmp_path / f"{name}.md") for name in ("gather", "gather_nd")]
 
-        assert 1 == main(["docs", "--patch", *files, "-o", str(tmp_path / "x.patch")])
-        assert ("", "") == capsys.readouterr()
+        assert ("", "") == run_opmap(1, "docs", "--patch", *files, "-o", tmp_path / "x.patch")
         written = (tmp_path / "x.patch").read_bytes()
-        assert 1 == main(["docs", "--patch", *files])
-        assert written.decode() == capsys.readouterr().out
+        assert written.decode() == run_opmap(1, "docs", "--patch", *files).out
         assert 2 == written.count(b"\n--- ") and b"IndexDimensions: 1\r\n" in written
 
     def test_terminal(self, tmp_path, monkeypatch):
@@ -230,15 +228,13 @@ class TestRefused:
         ],
     )
     @pytest.mark.parametrize("option", ["--patch", "--html"])
-    def test_page(self, option, content, said, tmp_path, capsys):
+    def test_page(self, option, content, said, tmp_path, run_opmap):
         """The other pages are corrected all the same."""
         if content is not None:
             (tmp_path / "bad.md").write_bytes(content)
         (tmp_path / "good.md").write_text(page("gather"), encoding="utf-8")
 
-        assert 2 == main(["docs", option, str(tmp_path / "bad.md"), str(tmp_path / "good.md")])
-
-        out, err = capsys.readouterr()
+        out, err = run_opmap(2, "docs", option, tmp_path / "bad.md", tmp_path / "good.md")
         assert 1 == err.count("\n") and said in err and "bad.md" in err
         assert "GATHER.E1" in out
 
@@ -253,13 +249,10 @@ class TestRefused:
             (["--html", "-o", "."], "cannot be written: "),
         ],
     )
-    def test_options(self, options, said, tmp_path, monkeypatch, capsys):
-        monkeypatch.chdir(tmp_path)
+    def test_options(self, options, said, tmp_path, in_tmp_path, refusal):
         (tmp_path / "page.md").write_text(page("gather"), encoding="utf-8")
 
-        assert 2 == main(["docs", "page.md", *options])
-        err = capsys.readouterr().err
-        assert 1 == err.count("\n") and said in err
+        assert said in refusal("docs", "page.md", *options)
 
     @pytest.mark.parametrize("name", ['a"b.md', "a\nb.md", "a\x1bb.md", "a\\b.md"])
     def test_name(self, name):

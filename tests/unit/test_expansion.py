@@ -76,14 +76,6 @@ class TestExpansion:
         assert "output[...] = input[indices[...]]" == str(same.spec().lines[0])
         assert [canonical(s) for s in desc.statements] == [canonical(s) for s in same.statements]
 
-    @pytest.mark.parametrize("axis", range(8))
-    def test_gather_elements_along_every_axis(self, axis):
-        """The page prints the lines for axes 0 to 2 and `...`; the other axes continue the series."""
-        names = list("abcdefgh")
-        inside = [*names[:axis], f"indices[{', '.join(names)}]", *names[axis + 1 :]]
-        expected = f"output[{', '.join(names)}] = input[{', '.join(inside)}]"
-        assert expected == canonical(gather_elements(8, axis).statements[-1])
-
     def test_each_printed_line_follows_from_the_one_above(self):
         """`advance`, which continues the series, also leads from each printed line to the next."""
         lines = OPERATORS["GATHER_ELEMENTS"].descriptor.spec().lines

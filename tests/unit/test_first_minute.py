@@ -38,9 +38,8 @@ def rows(text: str) -> int:
 
 @pytest.mark.skipif("DmlExecutionProvider" in get_available_providers(), reason="the sessions are those of the CPU EP")
 @pytest.mark.parametrize("name", ["help", "validate", "red", "build", "check"])
-def test_session(name, tmp_path, monkeypatch, capsys):
+def test_session(name, tmp_path, in_tmp_path, monkeypatch, capsys):
     """The commands print what was recorded, and each answer fits the screen."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.delenv("OPMAP_DML_RUNTIME", raising=False)
     monkeypatch.setattr(terminal, "FIRST_LINE", 1e9)  # a slow machine would say where it is

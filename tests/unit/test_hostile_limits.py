@@ -11,7 +11,6 @@ from opmap import limits
 from opmap.cases import selection
 from opmap.cases.choice import read_choice
 from opmap.cases.selection import Selection, case_ids
-from opmap.cli import main
 from opmap.errors import InputError
 from opmap.files import parse_toml
 from opmap.known.known_failures import load
@@ -88,7 +87,7 @@ class TestDxDispatch:
             (dispatch,) = read_model(json.dumps(model))
             assert values == list(dispatch.tensors["InputTensor"].values)
 
-    def test_lines_of_a_bad_file(self, tmp_path, capsys):
+    def test_lines_of_a_bad_file(self, tmp_path, run_opmap):
         """`check` prints ten lines for a bad file and a count of the others; the next file has its own."""
         model = changed(*DESC, "Axis", to=-1)
         model["commands"] = model["commands"][:1] * 13
@@ -96,8 +95,7 @@ class TestDxDispatch:
         for name, commands in zip(files, (13, 10, 1), strict=True):
             content = json.dumps({**model, "commands": model["commands"][:commands]})
             (tmp_path / name).write_text(content, encoding="utf-8")
-        assert 2 == main(["check", *files, "--provider", "cpu"])
-        lines = capsys.readouterr().err.splitlines()
+        lines = run_opmap(2, "check", *files, "--provider", "cpu").err.splitlines()
         assert [11, 10, 1] == [sum(file in line for line in lines) for file in files]
         assert f"opmap: {files[0]}: ... and 3 more" == lines[10]
 

@@ -7,7 +7,6 @@ import re
 import pytest
 from dxdispatch_models import DESC, changed, lying, problem
 
-from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError, shown
 from opmap.files import parse_toml
@@ -195,15 +194,12 @@ class TestCommandLine:
         ],
         ids=" ".join,
     )
-    def test_refused(self, capsys, arguments, number):
+    def test_refused(self, refusal, arguments, number):
         value = f"1/{number}" if arguments[-1] == "--shard" else number
-        assert 2 == main([*arguments, value])
-        (line,) = capsys.readouterr().err.splitlines()
+        line = refusal(*arguments, value)
         assert len(line) < 2 * MAX_SHOWN + 100
         assert arguments[-1] in line
 
     @pytest.mark.parametrize("arguments", [("x" * 10**5,), ("validate", "x" * 10**5), ("validate", f"--{'x' * 10**5}")])
-    def test_long_arguments(self, capsys, arguments):
-        assert 2 == main(arguments)
-        (line,) = capsys.readouterr().err.splitlines()
-        assert len(line) < MAX_MESSAGE + 200
+    def test_long_arguments(self, refusal, arguments):
+        assert len(refusal(*arguments)) < MAX_MESSAGE + 200

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-from array import array
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from opmap.engines.protocol import Placement
 from opmap.engines.providers import Provider
 from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
-from opmap.judge.compare import differences, unravel
 from opmap.judge.decide import MAX_DIFFERENCES, MAX_LISTED
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
@@ -295,22 +293,6 @@ class TestObserved:
         provider = Fixed([np.array([14, 5, 6, 11], "<f4")])
         provider.placement = lambda: Placement("profile", ())
         assert "fallback" == judge(None, gather(indices=OUT_OF_RANGE), provider=provider).verdict
-
-
-class TestComparison:
-    """Functions of the comparison."""
-
-    def test_differences(self):
-        """The places of different elements; an element without a documented value never differs."""
-        assert [1] == list(differences([1, 2, None, 4], [1, 3, 9, 4]))
-        assert [1, 2] == list(differences(array("H", [1, 2, 3]), array("H", [1, 3, 2])))
-        assert [] == list(differences(array("H", [1, 2, 3]), array("H", [1, 2, 3])))
-        assert [] == list(differences([], []))
-
-    def test_unravel(self):
-        """The same coordinates as NumPy's, row-major."""
-        for address in range(24):
-            assert tuple(int(i) for i in np.unravel_index(address, (2, 3, 4))) == unravel(address, (2, 3, 4))
 
 
 class TestLowering:

@@ -95,7 +95,7 @@ class TestJudge:
         assert (1, "error", "derive", "pass") == (code, first["verdict"], first["stage"], second["verdict"])
         assert "opmap itself failed, please report this model: RuntimeError: planted" == first["message"]
 
-    def test_an_exception_is_an_error_of_the_model(self, tmp_path, capsys, monkeypatch):
+    def test_an_exception_is_an_error_of_the_model(self, tmp_path, run_opmap, monkeypatch):
         """One line asks for a report, and the next model is judged."""
         paths = [write(tmp_path / f"{n}.onnx", MOVES) for n in "ab"]
         calls = []
@@ -108,8 +108,7 @@ class TestJudge:
 
         right = judging.node_cases
         monkeypatch.setattr(judging, "node_cases", fails)
-        assert 1 == main(["check", *map(str, paths), "--provider", "cpu"])
-        out = capsys.readouterr().out
+        out = run_opmap(1, "check", *map(str, paths), "--provider", "cpu").out
         assert "opmap itself failed, please report this model: RuntimeError: planted" in out
         assert "b.onnx: 2 nodes: 2 pass; 1 node of other operators" in out
 
@@ -220,12 +219,8 @@ class TestSizesAndInputs:
             (["--dim", "batch"], "--dim must be NAME=SIZE"),
         ],
     )
-    def test_bad_sizes(self, words, line, tmp_path, capsys):
-        assert 2 == main(["check", str(write(tmp_path / "m.onnx", self.TEXT)), "--provider", "cpu", *words])
-        out, err = capsys.readouterr()
-        assert "" == out
-        assert line in err
-        assert 1 == err.count("\n")
+    def test_bad_sizes(self, words, line, tmp_path, refusal):
+        assert line in refusal("check", write(tmp_path / "m.onnx", self.TEXT), "--provider", "cpu", *words)
 
     @pytest.mark.parametrize(
         ("arrays", "line"),
@@ -238,22 +233,17 @@ class TestSizesAndInputs:
             (None, "--inputs must be an .npz file without pickles"),
         ],
     )
-    def test_bad_inputs(self, arrays, line, tmp_path, capsys):
+    def test_bad_inputs(self, arrays, line, tmp_path, refusal):
         path, file = write(tmp_path / "m.onnx", self.TEXT), tmp_path / "f.npz"
         file.write_bytes(b"PK") if arrays is None else np.savez(file, **arrays)
-        assert 2 == main(["check", str(path), "--provider", "cpu", "--inputs", str(file)])
-        out, err = capsys.readouterr()
-        assert "" == out
-        assert line in err
-        assert 1 == err.count("\n")
+        assert line in refusal("check", path, "--provider", "cpu", "--inputs", file)
 
 
 @pytest.mark.skipif("DmlExecutionProvider" in get_available_providers(), reason="this onnxruntime has the DirectML EP")
-def test_no_provider(tmp_path, monkeypatch, capsys):
+def test_no_provider(tmp_path, monkeypatch, run_opmap):
     """Nothing is judged because the provider is missing: this is what the last line says."""
     monkeypatch.delenv("OPMAP_DML_RUNTIME", raising=False)
-    assert 1 == main(["check", str(one_node(tmp_path / "m")), "--provider", "dml"])
-    out, err = capsys.readouterr()
+    out, err = run_opmap(1, "check", one_node(tmp_path / "m"), "--provider", "dml")
     assert "DmlExecutionProvider is not in the installed onnxruntime" in out
     assert "nothing was judged: the provider is missing; another --provider may help" in err
 
@@ -261,45 +251,41 @@ def test_no_provider(tmp_path, monkeypatch, capsys):
 class TestFolders:
     """`check` takes folders of models."""
 
-    def test_all_models(self, tmp_path, capsys):
+    def test_all_models(self, tmp_path, run_opmap):
         """In name order; other files are counted, a bad model does not stop the others."""
         for name in ("b/model.onnx", "a/deep/model.onnx", "c.onnx", "d.onnx"):
             write(tmp_path / "models" / name, MOVES)
         (tmp_path / "models" / "readme.txt").write_text("x", "utf-8")
         (tmp_path / "models" / "bad").mkdir()
         (tmp_path / "models" / "bad" / "model.onnx").write_bytes(b"\xff")
-        assert 2 == main(["check", str(tmp_path / "models"), "--provider", "cpu"])
-        out, err = capsys.readouterr()
+        out, err = run_opmap(2, "check", tmp_path / "models", "--provider", "cpu")
         folder = tmp_path / "models"
         judged = [line.split(": ")[0] for line in out.splitlines() if ": 2 nodes: 2 pass" in line]
         assert [str(folder / name) for name in ("b", "c.onnx", "d.onnx", os.path.join("a", "deep"))] == judged
         assert "other files in these folders, which are no models: 1" in out
         assert err.startswith(f"opmap: {folder / 'bad'}")
 
-    def test_links_are_not_followed_out(self, tmp_path, capsys):
+    def test_links_are_not_followed_out(self, tmp_path, run_opmap):
         write(tmp_path / "outside" / "model.onnx", MOVES)
         write(tmp_path / "models" / "in" / "model.onnx", MOVES)
         try:
             (tmp_path / "models" / "out").symlink_to(tmp_path / "outside", target_is_directory=True)
         except OSError:
             pytest.skip("this system makes no links")
-        assert 0 == main(["check", str(tmp_path / "models"), "--provider", "cpu"])
-        out = capsys.readouterr().out
+        out = run_opmap(0, "check", tmp_path / "models", "--provider", "cpu").out
         assert 1 == out.count(": 2 nodes: 2 pass")
         assert "which are no models: 1" in out
 
-    def test_no_model(self, tmp_path, capsys):
-        assert 2 == main(["check", str(tmp_path), "--provider", "cpu"])
-        assert "got a folder without one" in capsys.readouterr().err
+    def test_no_model(self, tmp_path, run_opmap):
+        assert "got a folder without one" in run_opmap(2, "check", tmp_path, "--provider", "cpu").err
 
-    def test_equal_reasons_are_one_line(self, tmp_path, capsys):
+    def test_equal_reasons_are_one_line(self, tmp_path, run_opmap):
         text = (
             "g (float[3] x) => (float[1] y) { y = Nope (x) "
             + " ".join(f"[n{i}] t{i} = Transpose (x)" for i in range(7))
             + " }"
         )
-        assert 1 == main(["check", str(write(tmp_path / "m.onnx", text)), "--provider", "cpu"])
-        out = capsys.readouterr().out
+        out = run_opmap(1, "check", write(tmp_path / "m.onnx", text), "--provider", "cpu").out
         assert "n0, n1, n2, n3, n4 and 2 more: not judged: the model did not run" in out
         assert "7 nodes: 7 not-run; 1 node of other operators" in out
 

@@ -390,14 +390,11 @@ class TestRun:
 class TestCommand:
     """`opmap known` lists the defects, and shows one."""
 
-    def test_table(self, monkeypatch, capsys):
+    def test_table(self, monkeypatch, run_opmap):
         """The table has every defect, and fits a terminal of 80 columns. What is equal in all rows is no column."""
         monkeypatch.setenv("COLUMNS", "80")
 
-        code = main(["known"])
-
-        out = capsys.readouterr().out
-        assert 0 == code
+        out = run_opmap(0, "known").out
         assert len(DEFECTS) == table(defects()).row_count
         assert {("emulated",)} == {defect.device_class for defect in DEFECTS.values()}
         assert "all seen on: emulated" in out and "device" not in [column.header for column in table(defects()).columns]
@@ -415,11 +412,9 @@ class TestCommand:
             texts = (defect.title, defect.control, defect.source, defect.reproducer, *map(str, defect.seen.values()))
             assert all(text in out for text in texts)
 
-    def test_json(self, capsys):
+    def test_json(self, run_opmap):
         """An object for each defect, with the packages that have it; no text shows Python."""
-        code = main(["known", "--json"])
-
-        objects = json.loads(capsys.readouterr().out)
+        objects = json.loads(run_opmap(0, "known", "--json").out)
         keys = [
             "id",
             "title",
@@ -434,7 +429,6 @@ class TestCommand:
             "passes",
             "reproducer",
         ]
-        assert 0 == code
         assert [keys] * len(objects) == [list(o) for o in objects]
         assert {(o["id"], entry["package"]) for o in objects for entry in o["packages"]} == {
             (d.id, package) for d in defects() for package, seen in d.seen.items() if seen.versions
@@ -459,13 +453,9 @@ class TestCommand:
             in capsys.readouterr().out
         )
 
-    def test_unknown(self, capsys):
+    def test_unknown(self, refusal):
         """An unknown id gives one line with the nearest ids."""
-        code = main(["known", "fed-defaults-ignored"])
-
-        out, err = capsys.readouterr()
-        assert (2, "", 1) == (code, out, err.count("\n"))
-        assert "did you mean fed-default-ignored" in err
+        assert "did you mean fed-default-ignored" in refusal("known", "fed-defaults-ignored")
 
     @pytest.mark.skipif(not README.is_file(), reason="only the tests are here")
     def test_readme(self):
@@ -493,12 +483,11 @@ class TestCommand:
 class TestReproducer:
     """Each program runs alone, and is right on the CPU EP."""
 
-    def test_control(self, tmp_path, monkeypatch, capsys):
+    def test_control(self, tmp_path, in_tmp_path, monkeypatch, capsys):
         """It finds nothing wrong where nothing is wrong. The CPU EP refuses long lengths.
 
         The program of a defect of DirectML alone writes files, and says with exit code 2 that it needs DxDispatch.
         """
-        monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["program.py", CPU])
         monkeypatch.setenv("PATH", "")
         for defect in defects():

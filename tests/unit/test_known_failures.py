@@ -172,15 +172,12 @@ class TestWrite:
             write(tmp_path / "there.toml", [], HERE, "smoke")
 
     @pytest.mark.parametrize("name", ["there.toml", "no/such/folder.toml"])
-    def test_not_new(self, name, tmp_path, capsys):
+    def test_not_new(self, name, tmp_path, refusal):
         """An existing file is refused before anything is run: a person wrote its reasons."""
         (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
 
-        code = validate("--provider", "cpu", "--write-known-failures", str(tmp_path / name))
-
-        out, err = capsys.readouterr()
-        assert (2, "", 1) == (code, out, err.count("\n"))
-        assert "must be a new file" in err
+        line = refusal("validate", "--provider", "cpu", "--write-known-failures", tmp_path / name)
+        assert "must be a new file" in line
         assert "mine" == (tmp_path / "there.toml").read_text(encoding="utf-8")
 
     def test_nothing_red(self, tmp_path):

@@ -154,12 +154,11 @@ class TestJudged:
 class TestCommand:
     """The option runs these cases alone."""
 
-    def test_table(self, capsys, monkeypatch):
+    def test_table(self, run_opmap, monkeypatch):
         """The cases, what was checked of each, and the exit code."""
         monkeypatch.setattr("opmap.cli.commands.large_tensors.large_cases", lambda: SMALL)
 
-        assert 0 == main(["validate", "--provider", "cpu", "--large", "--require-provider"])
-        text = " ".join(capsys.readouterr().out.split())
+        text = " ".join(run_opmap(0, "validate", "--provider", "cpu", "--large", "--require-provider").out.split())
         assert "gather/large.rows.uint8: checked 4,096 of 5,400 elements, chosen by the case id" in text
         assert "3 of 3 cases proven to have run on CPUExecutionProvider" in text
 
@@ -171,10 +170,9 @@ class TestCommand:
         assert [c.id for c in SMALL] == [record["case"] for record in json.loads(capsys.readouterr().out)["cases"]]
 
     @pytest.mark.parametrize("more", [("--filter", "gather/*"), ("--report", "r"), ("--shard", "1/2"), ("--pack", "2")])
-    def test_refused(self, more, capsys):
+    def test_refused(self, more, run_opmap):
         """What has no meaning beside it is refused."""
-        assert 2 == main(["validate", "--provider", "cpu", "--large", *more])
-        assert f"leave out {more[0]}" in capsys.readouterr().err
+        assert f"leave out {more[0]}" in run_opmap(2, "validate", "--provider", "cpu", "--large", *more).err
 
     def test_provider(self, capsys):
         """A provider that runs cases has no model."""

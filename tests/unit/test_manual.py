@@ -316,9 +316,8 @@ class TestContent:
         "document",
         ["README.md", "dxdispatch", "documentation", pytest.param("survey", marks=pytest.mark.slow), "export"],
     )
-    def test_sessions(self, document, tmp_path, monkeypatch, capsys):
+    def test_sessions(self, document, tmp_path, in_tmp_path, monkeypatch, capsys):
         """The commands print what is shown below them; a line `...` stands for any lines."""
-        monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(terminal, "FIRST_LINE", 1e9)  # a slow machine would say where it is
         monkeypatch.setenv("COLUMNS", "80" if document == "survey" else "100")
         page = Path(__file__).with_name("pages") / "gather.en-US.md"

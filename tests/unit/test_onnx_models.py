@@ -371,13 +371,12 @@ class TestOtherCommands:
         assert 0 == main(["explain", str(one_node(tmp_path / "m", axis=-1, i=[3])), "--at", "1,0"])
         assert "output[1, 0] = input[1, indices[0, 0] = 3] = 7.0" in capsys.readouterr().out
 
-    def test_explain_needs_a_name(self, tmp_path, capsys):
+    def test_explain_needs_a_name(self, tmp_path, run_opmap):
         inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
         nodes = [gather(name="one"), gather(name="two", output="z")]
         outputs = [value(name, TensorProto.FLOAT, None) for name in "yz"]
         folder = str(write(tmp_path / "m", nodes, inputs, outputs))
-        assert 2 == main(["explain", folder])
-        assert "must have one node, or be given --node, got one, two" in capsys.readouterr().err
+        assert "must have one node, or be given --node, got one, two" in run_opmap(2, "explain", folder).err
         assert 0 == main(["explain", folder, "--node", "two"])
 
     def test_diagnose(self, tmp_path, capsys):
@@ -389,9 +388,8 @@ class TestOtherCommands:
 class TestHostile:
     """A file from outside is refused with one line."""
 
-    def refused(self, capsys, folder, *words):
-        assert 2 == main(["check", str(folder), "--provider", "cpu"])
-        (line,) = capsys.readouterr().err.splitlines()
+    def refused(self, refusal, folder, *words):
+        line = refusal("check", folder, "--provider", "cpu")
         assert [word for word in words if word not in line] == [], line
 
     @pytest.mark.parametrize(
@@ -402,29 +400,29 @@ class TestHostile:
             (b"\x3a\x7f\x00", "must be an ONNX model, got other bytes"),
         ],
     )
-    def test_bytes(self, content, words, tmp_path, capsys):
+    def test_bytes(self, content, words, tmp_path, refusal):
         (tmp_path / "model.onnx").write_bytes(content)
-        self.refused(capsys, tmp_path, words)
+        self.refused(refusal, tmp_path, words)
 
-    def test_deep(self, tmp_path, capsys):
+    def test_deep(self, tmp_path, refusal):
         graph = onnx.GraphProto()
         for _ in range(25):
             node = onnx.NodeProto(op_type="If")
             node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.CopyFrom(graph)
             graph = onnx.GraphProto(node=[node])
         (tmp_path / "model.onnx").write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
-        self.refused(capsys, tmp_path, "must have messages nested at most 64 deep")
+        self.refused(refusal, tmp_path, "must have messages nested at most 64 deep")
 
-    def test_parts(self, tmp_path, capsys, monkeypatch):
+    def test_parts(self, tmp_path, refusal, monkeypatch):
         monkeypatch.setattr("opmap.judge.onnx_models.wire.MAX_MODEL_PARTS", 10)
-        self.refused(capsys, one_node(tmp_path / "m"), "must have at most 10 parts")
+        self.refused(refusal, one_node(tmp_path / "m"), "must have at most 10 parts")
 
-    def test_nodes(self, tmp_path, capsys, monkeypatch):
+    def test_nodes(self, tmp_path, refusal, monkeypatch):
         """Each node that is judged takes a millisecond and more."""
         monkeypatch.setattr("opmap.judge.onnx_models.nodes.MAX_COMMANDS", 0)
-        self.refused(capsys, one_node(tmp_path / "m"), "must have at most 0 nodes that are judged, got 1")
+        self.refused(refusal, one_node(tmp_path / "m"), "must have at most 0 nodes that are judged, got 1")
 
-    def test_functions(self, tmp_path, capsys):
+    def test_functions(self, tmp_path, refusal):
         """Functions that call each other twice, thirty times: more nodes than any memory holds."""
         opsets, functions = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)], []
         for i in range(30):
@@ -434,7 +432,7 @@ class TestHostile:
         nodes = [helper.make_node("f29", ["x"], ["z"], domain="own"), gather()]
         inputs = [value("x", TensorProto.FLOAT, [3]), value("i", TensorProto.INT64, [2])]
         folder = write(tmp_path / "m", nodes, inputs, [value("y", TensorProto.FLOAT, None)], functions=functions)
-        self.refused(capsys, folder, "nodes, those of called functions included")
+        self.refused(refusal, folder, "nodes, those of called functions included")
 
     @pytest.mark.parametrize(
         ("location", "more", "words"),
@@ -451,9 +449,9 @@ class TestHostile:
             ("data.bin", {"length": "x"}, "must have whole numbers as offset and length"),
         ],
     )
-    def test_external(self, location, more, words, tmp_path, capsys):
+    def test_external(self, location, more, words, tmp_path, refusal):
         folder = self.external(tmp_path, location, **more)
-        self.refused(capsys, folder, "initializer x", words)
+        self.refused(refusal, folder, "initializer x", words)
 
     def test_external_is_read(self, tmp_path, capsys):
         code, (record,) = checked(capsys, self.external(tmp_path, "data.bin"))
@@ -473,26 +471,25 @@ class TestHostile:
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         return folder
 
-    def test_no_node(self, tmp_path, capsys):
+    def test_no_node(self, tmp_path, run_opmap):
         values = [value(name, TensorProto.FLOAT, [1]) for name in "xy"]
         folder = write(tmp_path / "m", [helper.make_node("Identity", ["x"], ["y"])], values[:1], values[1:])
-        assert 1 == main(["check", str(folder), "--provider", "cpu"])
-        out, err = capsys.readouterr()
+        out, err = run_opmap(1, "check", folder, "--provider", "cpu")
         assert (
             f"{folder}: 0 nodes: none; 1 node of other operators\nFAILED: nothing was run; nothing was judged.\n" == out
         )
         assert "nothing was judged" in err
 
-    def test_no_input(self, tmp_path, capsys):
+    def test_no_input(self, tmp_path, refusal):
         folder = one_node(tmp_path / "m")
         (folder / "test_data_set_0" / "input_1.pb").unlink()
-        self.refused(capsys, folder, "test_data_set_0", "must have a file for each input, got none for i")
+        self.refused(refusal, folder, "test_data_set_0", "must have a file for each input, got none for i")
 
-    def test_type(self, tmp_path, capsys):
+    def test_type(self, tmp_path, refusal):
         folder = one_node(tmp_path / "m")
         raw = numpy_helper.from_array(X.astype(np.float64)).SerializeToString()
         (folder / "test_data_set_0" / "input_0.pb").write_bytes(raw)
-        self.refused(capsys, folder, "test_data_set_0/input_0.pb", "must be FLOAT for input 'x', got DOUBLE")
+        self.refused(refusal, folder, "test_data_set_0/input_0.pb", "must be FLOAT for input 'x', got DOUBLE")
 
     @pytest.mark.parametrize(
         "content, got",
@@ -504,16 +501,16 @@ class TestHostile:
         ],
     )
     @pytest.mark.parametrize("name", ["input_0.pb", "output_0.pb"])
-    def test_type_that_is_not_read(self, name, content, got, tmp_path, capsys):
+    def test_type_that_is_not_read(self, name, content, got, tmp_path, refusal):
         """A file that is empty, or of a type that the model does not have, is refused: its values would be compared with nothing."""
         folder = one_node(tmp_path / "m", expected=[X[[0, 2]]])
         (folder / "test_data_set_0" / name).write_bytes(content)
         kind, value = ("input", "x") if name == "input_0.pb" else ("output", "y")
-        self.refused(capsys, folder, f"test_data_set_0/{name}", f"must be FLOAT for {kind} '{value}', got {got}")
+        self.refused(refusal, folder, f"test_data_set_0/{name}", f"must be FLOAT for {kind} '{value}', got {got}")
 
     @pytest.mark.parametrize("dimensions", [33, 65])
     @pytest.mark.parametrize("held", ["made", "fed", "initializer"])
-    def test_dimensions(self, held, dimensions, tmp_path, capsys):
+    def test_dimensions(self, held, dimensions, tmp_path, capsys, refusal):
         """An array of more dimensions than NumPy takes, which are 32 or 64: one line."""
         sizes = [1] * dimensions
         inputs = [value("x", TensorProto.FLOAT, sizes), value("i", TensorProto.INT64, [1])]
@@ -530,11 +527,11 @@ class TestHostile:
             assert (1, "not-run") == (code, record["verdict"])
             assert "input x has more than 32 dimensions" in record["message"]
         else:
-            self.refused(capsys, folder, f"must have at most 32 dimensions, got {dimensions}")
+            self.refused(refusal, folder, f"must have at most 32 dimensions, got {dimensions}")
 
-    def test_elements(self, tmp_path, capsys):
+    def test_elements(self, tmp_path, refusal):
         """Sizes are refused before memory is taken for them."""
         folder = one_node(tmp_path / "m")
         raw = TensorProto(dims=[2**40, 2**40], data_type=TensorProto.FLOAT).SerializeToString()
         (folder / "test_data_set_0" / "input_0.pb").write_bytes(raw)
-        self.refused(capsys, folder, "must have 0 to 16777216 elements")
+        self.refused(refusal, folder, "must have 0 to 16777216 elements")

@@ -12,19 +12,15 @@ import numpy as np
 import pytest
 from adequacy.covered import TierCovered
 from adequacy.score import score
-from adequacy.shown import shown_classes
 from choose_cases.__main__ import choose
-from hypothesis import given
-from hypothesis import strategies as st
 from outside import grid, spread
 from registered_operators import FOLDER, OUTSIDE, register, registered
 
-from opmap import register_operator, strategies, unregister_operator
+from opmap import register_operator, unregister_operator
 from opmap.cases.case import Case
-from opmap.cases.catalogue import cases_of, catalogue, example_descriptor, small_scope
+from opmap.cases.catalogue import catalogue, example_descriptor, small_scope
 from opmap.cases.choice import choice_of
 from opmap.cases.coverage.covered import measure
-from opmap.cases.parameters import parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import Provider
@@ -34,7 +30,6 @@ from opmap.faults import open_fault
 from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
-from opmap.pseudocode import naive
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -185,27 +180,6 @@ class TestRegistration:
         assert "covering arrays" in measure(own_cases, TierCovered)["GRID"].missing(strength=2)
 
 
-class TestInterpreter:
-    """The compiled access map, the naive evaluator and the documentation's examples agree."""
-
-    @pytest.mark.parametrize(("operator", "example"), [("SPREAD", "1"), ("GRID", "1"), ("GRID", "2")])
-    def test_examples(self, operator, example):
-        """The interpreter gives the output that the page prints."""
-        desc, tensors = example_descriptor(OPERATORS[operator].descriptor.spec(), example)
-        output = tensors.pop("OutputTensor")
-        assert list(output.bits) == list(desc.interpret(tensors))
-
-    @given(st.deferred(lambda: strategies.cases(operators=[*OUTSIDE], dimension_counts=(2, 3), max_elements=48)))
-    def test_agrees_with_the_naive_evaluator(self, case):
-        """Each element comes from the same tensor and address, or has no documented value in both."""
-        desc, starts, start = case.desc, {}, 0
-        for name in desc.access.sources:
-            starts[name], start = start, start + int(np.prod(desc.pseudocode_sizes[name]))
-        origins = naive.evaluate(desc.statements, desc.pseudocode_sizes, desc.pseudocode_tensors(case.tensors))
-        expected = [None if origin is None else starts[origin[0]] + origin[1] for origin in origins]
-        assert expected == list(desc.origins(case.tensors))
-
-
 class TestCatalogue:
     """Cases and coverage."""
 
@@ -216,14 +190,6 @@ class TestCatalogue:
             covered = measure(cases(tier, operator), TierCovered)[operator]
             missing = covered.missing(strength=strength)
             assert [] == [entry for entry in missing if not entry.startswith("output_elements")]
-
-    @pytest.mark.parametrize("operator", OUTSIDE)
-    def test_rows_are_built_as_chosen(self, operator):
-        """The cases of array rows have a class of each parameter."""
-        module = OPERATORS[operator]
-        for case in cases_of(module, "classes", "pairs"):
-            classes = shown_classes(case)
-            assert all(classes[name] in names for name, names in parameters(module).items())
 
     @pytest.mark.slow
     def test_the_tool_chooses_these_cases(self):

@@ -220,9 +220,8 @@ class TestPacks:
         assert session.results.left == len(session.items) - 8
         assert Clear is planted.steps[-1]
 
-    def test_report_when_batched(self, tmp_path, monkeypatch, capsys):
+    def test_report_when_batched(self, tmp_path, in_tmp_path, capsys):
         """The report names the other cases of the batch, `again` runs them, and no folder says that the case fails alone."""
-        monkeypatch.chdir(tmp_path)
         (tmp_path / "third_wrong.py").write_bytes(
             b"import onnx\nimport onnxruntime\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
             b"        session = onnxruntime.InferenceSession(model_bytes, providers=['CPUExecutionProvider'])\n"
@@ -265,12 +264,6 @@ class TestPacks:
             (["--pack", "4", "--fresh-sessions"], "use one of them"),
         ],
     )
-    def test_wrong_use(self, arguments, wanted, capsys):
+    def test_wrong_use(self, arguments, wanted, refusal):
         """Wrong use is one line and exit code 2."""
-        try:
-            code = main(["validate", *arguments])
-        except SystemExit as end:
-            code = end.code
-
-        assert code == 2
-        assert wanted in capsys.readouterr().err.splitlines()[-1]
+        assert wanted in refusal("validate", *arguments)

@@ -65,14 +65,13 @@ def opmap(folder, *arguments: str, **environment: str) -> int:
 
 
 @pytest.fixture
-def validate(tmp_path, monkeypatch, capsys):
+def validate(tmp_path, in_tmp_path, monkeypatch, capsys):
     """Runs `opmap validate` in this process, in the test's folder; returns exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["validate", *arguments])
         return code, *capsys.readouterr()
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield run
     sys.modules.pop("stub", None)
@@ -375,7 +374,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
         assert 2 == main([*arguments, "--resume", str(folder)])
 
-    def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
+    def test_other_catalogue(self, tmp_path, run_opmap, monkeypatch):
         """A run is not resumed after the catalogue has changed."""
         from opmap.cases import selection
 
@@ -384,8 +383,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         whole = list(selection.listed("smoke"))
         monkeypatch.setattr(selection, "listed", lambda *_, **__: whole[1:])
 
-        assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
-        assert "the same cases: this opmap selects others" in capsys.readouterr().err
+        assert "the same cases: this opmap selects others" in run_opmap(2, *arguments, "--resume", tmp_path / "r").err
 
     def test_missing_provider(self, tmp_path, capsys):
         """Resuming a finished run changes nothing: no case has two records, and the environment stays."""

@@ -22,7 +22,6 @@ from opmap.cases.values import as_stored
 from opmap.cases.variants import Inputs
 from opmap.cases.variants.formed import plain_feeds
 from opmap.cases.variants.further_inputs import fresh_values, other_sizes
-from opmap.cli import main
 from opmap.descriptors import Layout, TensorDesc, complete
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.draft import DescriptorEdit
@@ -317,12 +316,11 @@ class TestLeftOut:
         model["dispatchables"]["it"]["desc"] |= members
         return json.dumps(model)
 
-    def test_refused(self, tmp_path, capsys):
+    def test_refused(self, tmp_path, run_opmap):
         """One line with the path and the rule; exit code 2."""
         file = tmp_path / "it.json"
         file.write_text(self.written(ScaleBias={"Scale": 1.0, "Bias": 0.0}), encoding="utf-8")
-        assert 2 == main(["check", str(file), "--provider", "cpu"])
-        output = capsys.readouterr()
+        output = run_opmap(2, "check", file, "--provider", "cpu")
         lines = [line for line in (output.out + output.err).splitlines() if "ScaleBias" in line]
         assert 1 == len(lines)
         assert "must be left out, got an object (ELEMENT_WISE_IDENTITY.L1)" in lines[0]
@@ -342,6 +340,5 @@ class TestLeftOut:
         (tensor,) = dispatchable(identity((2, 3), (1, 2))).tensors("input").values()
         assert [1, 2] == tensor.strides
 
-    def test_rule(self, capsys):
-        assert 0 == main(["explain", "element_wise_identity.l1"])
-        assert "ScaleBias is left out" in capsys.readouterr().out
+    def test_rule(self, run_opmap):
+        assert "ScaleBias is left out" in run_opmap(0, "explain", "element_wise_identity.l1").out

@@ -41,12 +41,6 @@ INT32, INT64, UINT64 = DataType.INT32, DataType.INT64, DataType.UINT64
 each_operator = pytest.mark.parametrize("operator", GATHERS)
 
 
-@pytest.fixture(autouse=True)
-def import_backends(monkeypatch):
-    """Lets `planted_answers:NAME` be imported."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-
-
 def chosen(operator, data_types=DATA_TYPES, index_types=(INT32, INT64)):
     """Returns the questions about an operator with these types."""
     return [

@@ -1,7 +1,6 @@
 """The command `opmap survey` on planted backends: its exit code, its document, and what a crash or a hang costs."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -13,12 +12,6 @@ from opmap.cli import main
 from opmap.cli.commands import survey as command
 from opmap.judge.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
 from opmap.tensors import DataType
-
-
-@pytest.fixture(autouse=True)
-def import_backends(monkeypatch):
-    """Lets `planted_answers:NAME` be imported."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
 @pytest.fixture
@@ -95,13 +88,12 @@ class TestCommand:
         (failure,) = [o for o in document["observations"] if o["failure"]]
         assert failure["failure"].startswith("crash: the worker process ended with exit code ")
 
-    def test_reproduced(self, survey, tmp_path, capsys):
+    def test_reproduced(self, survey, tmp_path, run_opmap):
         """A failure comes with a DxDispatch file, which crashes again."""
         _, document = survey("--provider", "planted_answers:Crashes")
         (failure,) = [o for o in document["observations"] if o["failure"]]
         (tmp_path / "crash.json").write_text(json.dumps(failure["dxdispatch"]), encoding="utf-8")
-        assert 1 == main(["check", str(tmp_path / "crash.json"), "--provider", "planted_answers:Crashes"])
-        assert "crash" in capsys.readouterr().out
+        assert "crash" in run_opmap(1, "check", tmp_path / "crash.json", "--provider", "planted_answers:Crashes").out
 
     @pytest.mark.slow
     def test_hang(self, survey):
@@ -154,17 +146,12 @@ class TestCommand:
             (["--provider", "cpu", "--adapter", "x"], "--adapter, --device-id and --disable-metacommands are for"),
         ],
     )
-    def test_bad_usage(self, capsys, arguments, message):
-        assert 2 == main(["survey", *arguments])
-        captured = capsys.readouterr()
-        assert "" == captured.out
-        assert 1 == len(captured.err.splitlines())
-        assert message in captured.err
+    def test_bad_usage(self, refusal, arguments, message):
+        assert message in refusal("survey", *arguments)
 
-    def test_failure_is_printed(self, capsys, survey):
+    def test_failure_is_printed(self, run_opmap, survey):
         """The first failure of each operator is printed, with its type, index and size, and how many more there are."""
-        assert 1 == main(["survey", "--provider", "planted_answers:Nowhere", "--in-process"])
-        lines = capsys.readouterr().out.splitlines()
+        lines = run_opmap(1, "survey", "--provider", "planted_answers:Nowhere", "--in-process").out.splitlines()
         (line,) = [line for line in lines if line.startswith("GATHER, ")]
         assert line.startswith("GATHER, FLOAT32 data, INT64 indices, size = ")
         assert line.endswith(" more)")
@@ -199,15 +186,12 @@ class TestReport:
             ("cpu", "nothing", "must be the folder of a results bundle, got no such folder"),
         ],
     )  # fmt: skip
-    def test_refused(self, provider, folder, wanted, bundle, tmp_path, capsys):
+    def test_refused(self, provider, folder, wanted, bundle, tmp_path, refusal):
         """A bundle of another provider, and no bundle: one line before a question is asked, and nothing is written."""
-        assert 2 == main(["survey", "--provider", provider, "--report", str(tmp_path / folder)])
-        out, err = capsys.readouterr()
-        assert ("", 1) == (out, err.count("\n"))
-        assert wanted in err
+        assert wanted in refusal("survey", "--provider", provider, "--report", tmp_path / folder)
         assert not (bundle / "survey.json").exists()
 
-    def test_hostile(self, bundle, capsys):
+    def test_hostile(self, bundle, run_opmap):
         """Texts of a file from elsewhere are escaped, and a file of another form is refused."""
         row = {"operators": ["<q>o"], "index_types": ["<q>t"], "indices": ["<q>i"], "answer": "<q>a", "failed": True}
         document = {"schema": "opmap-survey/1", "provider": "<q>p", "device_class": "<q>d", "failures": 1}
@@ -217,5 +201,4 @@ class TestReport:
         assert "<q>" not in page
         assert all(f"&lt;q&gt;{letter}" in page for letter in "otiapd")
         (bundle / "survey.json").write_text(json.dumps(document))
-        assert 2 == main(["report", str(bundle)])
-        assert "survey.json: Object missing required field `rows`" in capsys.readouterr().err
+        assert "survey.json: Object missing required field `rows`" in run_opmap(2, "report", bundle).err

@@ -20,20 +20,14 @@ pytestmark = pytest.mark.platform
 class TestValidate:
     """`opmap validate` judges the catalogue."""
 
-    def test_green(self, capsys):
+    def test_green(self, run_opmap):
         """The CPU EP passes, and the table says where the cases ran."""
-        code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "gather*/example.*"])
-
-        out = capsys.readouterr().out
-        assert code == 0
+        out = run_opmap(0, "validate", "--provider", "cpu", "--require-provider", "--filter", "gather*/example.*").out
         assert re.search(r"\b(\d\d) of \1 cases proven to have run on CPUExecutionProvider", out)
 
-    def test_red(self, capsys):
+    def test_red(self, run_opmap):
         """A fault is found, and its first line names the wrong element and explains it."""
-        code = main(["validate", "--provider", "fault:index-off-by-one", "--case", "gather/example.1"])
-
-        out = capsys.readouterr().out
-        assert code == 1
+        out = run_opmap(1, "validate", "--provider", "fault:index-off-by-one", "--case", "gather/example.1").out
         assert "output[0] = input[indices[0] = 3] = 14.0, got 11.0, consistent with reading input[0]" in out
 
     @pytest.mark.parametrize(
@@ -76,7 +70,7 @@ class TestValidate:
         assert f"; 1 of {len(Verdict)} cases and 1 of 1 probe passed; 1 known failure; " in text
         assert "5 cannot be judged on the CPU EP (1 not supported there, 1 not expressible in ONNX, " in text
 
-    def test_interrupt(self, monkeypatch, capsys):
+    def test_interrupt(self, monkeypatch, run_opmap):
         """Ctrl-C ends the run with 130 and the table of the cases so far."""
         from opmap.judge.judge import Judge
 
@@ -90,15 +84,12 @@ class TestValidate:
 
         monkeypatch.setattr(Judge, "run", interrupted)
 
-        code = main(["validate", "--provider", "cpu", "--filter", "gather/*"])
-
-        out = capsys.readouterr().out
-        assert code == 130
+        out = run_opmap(130, "validate", "--provider", "cpu", "--filter", "gather/*").out
         assert "4 of 4 cases proven" in out
         assert "interrupted" in out
         assert out.splitlines()[-1].startswith("INTERRUPTED: 4 of 4 cases. ")
 
-    def test_interrupted_causes(self, monkeypatch, capsys, tmp_path):
+    def test_interrupted_causes(self, monkeypatch, run_opmap, tmp_path):
         """Ctrl-C while the causes are sought is told, with 130; the results are there."""
 
         def interrupted(*arguments, **options):
@@ -107,9 +98,7 @@ class TestValidate:
         monkeypatch.setattr("opmap.diagnosis.diagnose.quick_diagnoses", interrupted)
         words = ("--provider", "fault:output-zero", "--case", "gather/example.1", "--report", str(tmp_path / "b"))
 
-        assert 130 == main(["validate", *words])
-
-        out, err = capsys.readouterr()
+        out, err = run_opmap(130, "validate", *words)
         assert "opmap: the causes were not found: interrupted\n" == err
         assert out.splitlines()[-2].startswith("INTERRUPTED: 1 failed (1 mismatch); 0 of 1 case passed. ")
         assert (tmp_path / "b" / "results.jsonl").read_bytes().count(b"\n") == 1

@@ -222,11 +222,10 @@ class TestCommand:
         ):
             assert line in lines
 
-    def test_json(self, rig, capsys):
+    def test_json(self, rig, run_opmap):
         rig(WRONG_FROM)
         chosen = ["--runtime", "1.24.4-1.12.1", "--runtime", "1.30.0-1.12.1"]
-        assert 0 == main(["versions", "--case", "gather/example.1", "--json", *chosen])
-        (shown,) = json.loads(capsys.readouterr().out)["tables"]
+        (shown,) = json.loads(run_opmap(0, "versions", "--case", "gather/example.1", "--json", *chosen).out)["tables"]
         assert ["right", "right"] == [pair["seen"] for pair in shown["pairs"]]
         assert ("gather/example.1", "right on every pair that gives an answer", None) == (
             *(shown["subject"], shown["text"], shown["side"]),
@@ -242,7 +241,7 @@ class TestCommand:
         )
 
     @pytest.mark.slow
-    def test_diagnosis(self, rig, tmp_path, capsys):
+    def test_diagnosis(self, rig, tmp_path, run_opmap):
         """A case of each cause: the smallest one, or the first of the run if that one is new."""
         rig(dict.fromkeys(WRONG_FROM, Verdict.PASS))
         group = {
@@ -265,8 +264,7 @@ class TestCommand:
         file.write_text(
             json.dumps({"schema": "opmap-diagnosis/1", "provider": "x", "groups": groups}), encoding="utf-8"
         )
-        assert 0 == main(["versions", "--diagnosis", str(file), "--json"])
-        tables = json.loads(capsys.readouterr().out)["tables"]
+        tables = json.loads(run_opmap(0, "versions", "--diagnosis", file, "--json").out)["tables"]
         assert ["gather/example.1", "gather/example.2"] == [shown["subject"] for shown in tables]
 
     @pytest.mark.parametrize(
@@ -280,10 +278,9 @@ class TestCommand:
             (["--case", "gather/example.1", "--runtime", "1-2"], "--runtime must be a pair in the folder"),
         ],
     )
-    def test_bad_usage(self, rig, capsys, words, message):
+    def test_bad_usage(self, rig, refusal, words, message):
         rig(WRONG_FROM)
-        assert 2 == main(["versions", *words])
-        assert message in capsys.readouterr().err
+        assert message in refusal("versions", *words)
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -292,11 +289,10 @@ class TestCommand:
             (["--directml", "none"], "--directml must be a folder with DirectML.dll, got 'none'"),
         ],
     )
-    def test_no_rig(self, rig, monkeypatch, capsys, words, message):
+    def test_no_rig(self, rig, monkeypatch, refusal, words, message):
         rig({})
         monkeypatch.setattr(command, "find_rig", lambda folder: None)
-        assert 2 == main(["versions", "--case", "gather/example.1", *words])
-        assert message in capsys.readouterr().err
+        assert message in refusal("versions", "--case", "gather/example.1", *words)
 
     def test_no_pairs(self, rig, capsys):
         rig({})

@@ -89,15 +89,13 @@ class TestWriteKnownFailures:
     ARGUMENTS = ("validate", "--provider", "fault:output-zero", "--filter", "gather/example.*")
 
     @pytest.mark.parametrize("name", ["no/folder.toml", "x" * 300, "there.toml", "folder", "there.toml/x"])
-    def test_refused_before(self, name, tmp_path, monkeypatch, capsys):
+    def test_refused_before(self, name, tmp_path, monkeypatch, refusal):
         """A file that cannot be written is refused before a case is run, and nothing is left."""
         (tmp_path / "there.toml").touch()
         (tmp_path / "folder").mkdir()
         monkeypatch.setattr("opmap.session.ValidationRun.judge_all", lambda *_: pytest.fail("the cases were run"))
 
-        assert 2 == main([*self.ARGUMENTS, "--write-known-failures", str(tmp_path / name)])
-
-        assert capsys.readouterr().err.count("\n") == 1
+        refusal(*self.ARGUMENTS, "--write-known-failures", tmp_path / name)
         assert ["folder", "there.toml"] == sorted(os.listdir(tmp_path))
 
     @pytest.mark.parametrize("function", ["fsync", "replace"])
@@ -112,7 +110,7 @@ class TestWriteKnownFailures:
         assert [] == os.listdir(tmp_path)
 
     @pytest.mark.parametrize("report", [False, True])
-    def test_full_at_the_end(self, report, tmp_path, monkeypatch, capsys):
+    def test_full_at_the_end(self, report, tmp_path, monkeypatch, run_opmap):
         """If the disk is full at the end, the results are printed all the same; a line for each file says why."""
         from opmap.session import ValidationRun
 
@@ -125,10 +123,7 @@ class TestWriteKnownFailures:
         monkeypatch.setattr(ValidationRun, "judge_all", then_full)
         more = ["--report", str(tmp_path / "r")] if report else []
 
-        code = main([*self.ARGUMENTS, "--write-known-failures", str(tmp_path / "k.toml"), *more])
-
-        out, err = capsys.readouterr()
-        assert 2 == code
+        out, err = run_opmap(2, *self.ARGUMENTS, "--write-known-failures", tmp_path / "k.toml", *more)
         assert "gather/example.1: DML_OPERATOR_GATHER" in out
         assert 1 + report == err.count("No space left on device") == err.count("\n")
         assert not (tmp_path / "k.toml").exists()
@@ -149,9 +144,8 @@ class TestForeignFiles:
     )
 
     @pytest.fixture
-    def place(self, tmp_path, monkeypatch):
+    def place(self, tmp_path, in_tmp_path):
         """Gives a folder with a dispatch, a bundle and a page, as the current one."""
-        monkeypatch.chdir(tmp_path)
         case = find_case("gather/example.1")
         Path("d.json").write_bytes(to_json(model_json("d", case.desc, case.tensors)))
         main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--report", "b"])
