@@ -112,6 +112,13 @@ class TestError:
         assert "Axis" == record.error_at
         assert "must be in [0, InputTensor.DimensionCount) = [0, 1), got 1 (GATHER.F1)" == record.message
 
+    def test_a_broken_tensor_rule(self):
+        """A rule that holds for every tensor is an error like a rule of the operator."""
+        case = gather()
+        tensor = TensorDesc(DataType.FLOAT32, (0,))
+        record = judge(None, Case("empty", case.desc.replace(input_tensor=tensor), case.tensors))
+        assert ("error", "validate", "TENSOR.C2") == (record.verdict, record.stage, record.rule)
+
     def test_the_feature_level(self):
         """A descriptor that feature level 2_1 does not support is `unsupported` there, and passes at 3_0."""
         assert "pass" == judge([RIGHT], feature_level="3_0").verdict
