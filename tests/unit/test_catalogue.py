@@ -231,8 +231,6 @@ class TestTiers:
 class TestPatterns:
     """Index patterns and data patterns give the values that their names promise."""
 
-    DESC = max(OPERATORS["GATHER"].samples(), key=lambda d: d.indices_tensor.element_count)
-
     @pytest.mark.parametrize(
         ("pattern", "expected"),
         [

@@ -21,8 +21,6 @@ from opmap.judge.run import Results
 from opmap.vocabulary import TIERS, Stage, Verdict, tiers_in
 
 PROBES = {probe.id: probe for probe in contract_probes()}
-DIRECTML = "DmlExecutionProvider"
-PAGES = r"https://(onnx\.ai/onnx|onnxruntime\.ai/docs|github\.com/microsoft/onnxruntime)/\S+"
 
 
 def planted(name: str, in_process: bool = True) -> Provider:

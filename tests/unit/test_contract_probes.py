@@ -21,7 +21,6 @@ from opmap.vocabulary import Verdict
 
 PROBES = {probe.id: probe for probe in contract_probes()}
 PORTABLE = {id: probe for id, probe in PROBES.items() if probe.portable}
-DIRECTML = "DmlExecutionProvider"
 PAGES = r"https://(onnx\.ai/onnx|onnxruntime\.ai/docs|github\.com/microsoft/onnxruntime)/\S+"
 
 

@@ -61,7 +61,7 @@ class TestFiles:
         raw = np.array([11, 12, 13, 14], "<f4").tobytes()
         assert EXPECTED == output(self.source(tmp_path, "below/data.bin", raw), tmp_path)
 
-    def test_read_finds_them_beside_the_json_file(self, tmp_path, in_tmp_path, monkeypatch):
+    def test_read_finds_them_beside_the_json_file(self, tmp_path, monkeypatch):
         """The current directory does not matter."""
         model = self.source(tmp_path, "data.bin", np.array([11, 12, 13, 14], "<f4").tobytes())
         (tmp_path / "model.json").write_text(json.dumps(model), encoding="utf-8")
@@ -70,6 +70,7 @@ class TestFiles:
         assert None is dispatch.error
         (tmp_path / "inner").mkdir()
         (tmp_path / "inner" / "model.json").write_text(json.dumps(model), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
         (dispatch,) = read(os.path.join("inner", "model.json"))
         assert "must be a readable file, got 'data.bin': no such file" == dispatch.error.message
 

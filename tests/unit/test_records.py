@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import dxdispatch_models
 import msgspec
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather, judge
@@ -13,7 +14,6 @@ from opmap.engines.providers import Provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
 from opmap.judge.record import FACTS, Record, encode, shortened
-from opmap.mapping.dxdispatch import read_model
 from opmap.session.session import open_judge
 from opmap.vocabulary import Verdict
 
@@ -51,34 +51,11 @@ def test_an_output_that_nobody_gave_is_a_digest():
 class TestDispatch:
     """Dispatch commands that are read from a file."""
 
-    def record(self, **changes):
-        """Returns the record of the page's first example, with some members changed."""
-        model = {
-            "resources": {
-                "input": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
-                "indices": {"initialValuesDataType": "INT64", "initialValues": changes.pop("indices", [3, 1, 3, 0, 2])},
-                "output": {},
-            },
-            "dispatchables": {
-                "it": {
-                    "type": "GATHER",
-                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
-                    "IndicesTensor": {"DataType": "INT64", "Sizes": [5]},
-                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
-                    "Axis": 0,
-                    "IndexDimensions": 1,
-                    **changes,
-                }
-            },
-            "commands": [
-                {
-                    "type": "dispatch",
-                    "dispatchable": "it",
-                    "bindings": {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": "output"},
-                }
-            ],
-        }
-        (dispatch,) = read_model(json.dumps(model))
+    def record(self, *path, to=None):
+        """Returns the record of the page's first example, with the value at a path replaced."""
+        dispatch = dxdispatch_models.one(
+            dxdispatch_models.changed(*path, to=to) if path else dxdispatch_models.gather()
+        )
         session = ValidationRun(SessionOptions(), brief=False)
         session._opened = Judge(Provider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine")))
         return session.judge_dispatch(dispatch, "it.json")
@@ -86,7 +63,7 @@ class TestDispatch:
     def test_that_pass(self):
         """The record names the file and the dispatchable."""
         record = self.record()
-        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (
+        assert ("pass", "it.json", "gather", "DML_OPERATOR_GATHER") == (
             record.verdict,
             record.file,
             record.case,
@@ -95,15 +72,16 @@ class TestDispatch:
 
     def test_that_break_a_rule(self):
         """The path names the member in the file."""
-        record = self.record(Axis=1)
-        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.error_at)
+        record = self.record(*dxdispatch_models.DESC, "Axis", to=1)
+        at = "$.dispatchables.gather.desc.Axis"
+        assert ("error", "validate", at) == (record.verdict, record.stage, record.error_at)
 
     def test_that_cannot_be_read(self):
         """The record names the operator if it is known."""
-        record = self.record(indices="deferred")
+        record = self.record("resources", "indices", "initialValues", to="deferred")
         assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.error_at)
         assert "DML_OPERATOR_GATHER" == record.operator
-        assert None is self.record(type="TOP_K").operator
+        assert None is self.record("dispatchables", "gather", "type", to="TOP_K").operator
 
 
 class TestRecords:
