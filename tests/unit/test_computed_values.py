@@ -473,11 +473,10 @@ class TestOperator:
             pass
         assert str(tmp_path / "own.toml") == error.value.file
 
-    def test_an_unknown_name(self, tmp_path, capsys):
+    def test_an_unknown_name(self, tmp_path, refusal):
         """`explain` says in one line that a formula names no tensor."""
         with registered_with("a[x] & other[x]", tmp_path):
-            assert 2 == main(["explain", "element_wise_bit_and/example.1"])
-        assert "other is not a tensor of the operator" in capsys.readouterr().err
+            assert "other is not a tensor of the operator" in refusal("explain", "element_wise_bit_and/example.1")
 
     def test_registered_again(self, tmp_path):
         """An operator that is registered again has the new spec."""

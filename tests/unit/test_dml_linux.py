@@ -262,7 +262,7 @@ class TestSetup:
         monkeypatch.setattr(tool, "run", run)
         assert problem == tool.load_problem(tool.command_line.Rig(tmp_path), "1.2-3.4")
 
-    def test_pairs_in_one_line(self, tool, tmp_path, monkeypatch):
+    def test_pairs_in_one_line(self, tool, tmp_path):
         """A version that no wheel has is refused before anything is built."""
         with pytest.raises(tool.RigError, match=r"^--directml must be one of 1\.5\.1, .*, got '1\.11\.0'$"):
             tool.check_pairs([], ["1.11.0"])

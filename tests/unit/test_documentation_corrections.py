@@ -138,7 +138,7 @@ class TestPatch:
         assert r"+IndexDimensions: 1 // \x1b[31m" in shown[0] and "\x1b" not in shown[0]
         assert "+IndexDimensions: 1 // \x1b[31m" in shown[1]
 
-    def test_name_with_spaces(self, tmp_path):
+    def test_name_with_spaces(self):
         """git and patch find the page."""
         found = correct_page(page("gather"), name="x")
         assert "--- my page.md\t\n+++ my page.md\t\n" in patch_of(found, "my page.md")

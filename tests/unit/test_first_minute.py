@@ -38,7 +38,7 @@ def rows(text: str) -> int:
 
 @pytest.mark.skipif("DmlExecutionProvider" in get_available_providers(), reason="the sessions are those of the CPU EP")
 @pytest.mark.parametrize("name", ["help", "validate", "red", "build", "check"])
-def test_session(name, tmp_path, in_tmp_path, monkeypatch, capsys):
+def test_session(name, in_tmp_path, monkeypatch, capsys):
     """The commands print what was recorded, and each answer fits the screen."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.delenv("OPMAP_DML_RUNTIME", raising=False)

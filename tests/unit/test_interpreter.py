@@ -276,7 +276,7 @@ class TestInterpreter:
         assert not equals_documented(desc.access, tensors, memoryview(output))
 
     @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
-    def test_gives_in_several_pieces(self, written, monkeypatch):
+    def test_gives_in_several_pieces(self, written):
         """An output of several pieces is compared to its end, whatever the loops are."""
         desc, tensors = interpreting.described(written, 200_000)
         inputs, output = desc.pseudocode_tensors(tensors), desc.interpret(tensors)

@@ -170,9 +170,9 @@ class TestCommand:
         assert [c.id for c in SMALL] == [record["case"] for record in json.loads(capsys.readouterr().out)["cases"]]
 
     @pytest.mark.parametrize("more", [("--filter", "gather/*"), ("--report", "r"), ("--shard", "1/2"), ("--pack", "2")])
-    def test_refused(self, more, run_opmap):
+    def test_refused(self, more, refusal):
         """What has no meaning beside it is refused."""
-        assert f"leave out {more[0]}" in run_opmap(2, "validate", "--provider", "cpu", "--large", *more).err
+        assert f"leave out {more[0]}" in refusal("validate", "--provider", "cpu", "--large", *more)
 
     def test_provider(self, capsys):
         """A provider that runs cases has no model."""

@@ -148,22 +148,19 @@ class TestDescriptor:
 class TestOddOneOut:
     """The folder's expected output is compared with the pseudocode and the provider."""
 
-    def test_file(self, tmp_path, capsys):
-        folder = one_node(tmp_path / "m", expected=[X[[0, 1]]])
-        code, (record,) = checked(capsys, folder)
-        assert (1, "error", "compare") == (code, record["verdict"], record["stage"])
-        assert "test_data_set_0/output_0.pb alone differs" in record["message"]
-
-    def test_provider(self, tmp_path, capsys):
-        folder = one_node(tmp_path / "m", expected=[X[[0, 2]]])
-        code, (record,) = checked(capsys, folder, provider="fault:output-zero")
-        assert (1, "mismatch") == (code, record["verdict"])
-        assert "the provider alone differs" in record["message"]
-
-    def test_pseudocode(self, tmp_path, capsys):
-        folder = one_node(tmp_path / "m", expected=[X[[0, 2]] * 0])
-        _, (record,) = checked(capsys, folder, provider="fault:output-zero")
-        assert "the pseudocode alone differs" in record["message"]
+    @pytest.mark.parametrize(
+        ("expected", "provider", "verdict", "odd"),
+        [
+            (X[[0, 1]], "cpu", "error", "test_data_set_0/output_0.pb"),
+            (X[[0, 2]], "fault:output-zero", "mismatch", "the provider"),
+            (X[[0, 2]] * 0, "fault:output-zero", "mismatch", "the pseudocode"),
+        ],
+        ids=["file", "provider", "pseudocode"],
+    )
+    def test_alone(self, expected, provider, verdict, odd, tmp_path, capsys):
+        code, (record,) = checked(capsys, one_node(tmp_path / "m", expected=[expected]), provider=provider)
+        assert (1, verdict, "compare") == (code, record["verdict"], record["stage"])
+        assert f"{odd} alone differs" in record["message"]
 
     def test_behind(self, tmp_path, capsys):
         """An output that another node copies is compared too."""

@@ -206,7 +206,7 @@ class TestPacks:
 
         assert [[0, 2, 3, 4], [1], [5]] == [[cases.index(case) for case in group] for group in groups]
 
-    def test_interrupted(self, monkeypatch):
+    def test_interrupted(self):
         """Ctrl-C while a pack runs ends the run, and releases the session."""
 
         def fault(planted, step, result):

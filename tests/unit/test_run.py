@@ -341,7 +341,7 @@ class TestResume:
     @pytest.mark.parametrize(
         "more", [("--shuffle", "5"), ("--repeat", "2"), ("--known-failures", "known.toml"), ("--tier", "standard")]
     )
-    def test_something_else(self, more, tmp_path, capsys):
+    def test_something_else(self, more, tmp_path, run_opmap):
         """A run is not resumed with other options that change the verdicts."""
         folder, arguments = tmp_path / "r", ["validate", "--provider", "cpu", "--case", "gather/example.1"]
         (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/1"\n', encoding="utf-8")
@@ -351,10 +351,8 @@ class TestResume:
             file.write(b'{"file":null,"case":"gather/')
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-        code = main([*arguments, *more, "--resume", str(folder)])
-
-        assert 2 == code
-        assert f"the same {more[0].removeprefix('--').replace('-', '_')}: " in capsys.readouterr().err
+        line = run_opmap(2, *arguments, *more, "--resume", folder).err
+        assert f"the same {more[0].removeprefix('--').replace('-', '_')}: " in line
         assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def test_known_failures_changed(self, tmp_path, capsys):

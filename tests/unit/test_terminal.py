@@ -230,7 +230,7 @@ class TestClosedStreams:
             assert (2 if command[0] == "check" else 0) == done.returncode
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the stream")
-    def test_nothing_is_written_into_a_file(self, tmp_path):
+    def test_nothing_is_written_into_a_file(self):
         """A file that is opened later does not get the number of a closed stream, in which C++ code would print."""
         script = "import os, sys; from opmap.cli import main; main(['explain']); print(os.open(os.devnull, 0), file=sys.stderr)"
         done = subprocess.run(

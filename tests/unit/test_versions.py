@@ -231,14 +231,12 @@ class TestCommand:
             *(shown["subject"], shown["text"], shown["side"]),
         )
 
-    def test_other_dll(self, rig, capsys):
+    def test_other_dll(self, rig, refusal):
         """A pair that loads another DirectML.dll than it should is an error, not a row."""
         rig(WRONG_FROM, loaded="1.15.4")
-        assert 2 == main(["versions", "--case", "gather/example.1"])
-        assert (
-            "1.24.4-1.12.1 must load ONNX Runtime 1.24.4, DirectML 1.12.1, got ONNX Runtime 1.24.4, DirectML 1.15.4"
-            in (capsys.readouterr().err)
-        )
+        wanted, got = "ONNX Runtime 1.24.4, DirectML 1.12.1", "ONNX Runtime 1.24.4, DirectML 1.15.4"
+        line = refusal("versions", "--case", "gather/example.1")
+        assert f"1.24.4-1.12.1 must load {wanted}, got {got}" in line
 
     @pytest.mark.slow
     def test_diagnosis(self, rig, tmp_path, run_opmap):
@@ -294,10 +292,10 @@ class TestCommand:
         monkeypatch.setattr(command, "find_rig", lambda folder: None)
         assert message in refusal("versions", "--case", "gather/example.1", *words)
 
-    def test_no_pairs(self, rig, capsys):
+    def test_no_pairs(self, rig, refusal):
         rig({})
-        assert 2 == main(["versions", "--case", "gather/example.1"])
-        assert "which has none: tools/dml_linux has setup --onnxruntime and --directml" in capsys.readouterr().err
+        line = refusal("versions", "--case", "gather/example.1")
+        assert "which has none: tools/dml_linux has setup --onnxruntime and --directml" in line
 
 
 class TestProgram:
