@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from adequacy.covered import TierCovered
 from adequacy.score import score
+from adequacy.shown import shown_classes
 from choose_cases.__main__ import choose
 from outside import grid, spread
 from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, unregister_operator
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, example_descriptor, small_scope
+from opmap.cases.catalogue import cases_of, catalogue, example_descriptor, small_scope
 from opmap.cases.choice import choice_of
 from opmap.cases.coverage.covered import measure
+from opmap.cases.parameters import parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import Provider
@@ -190,6 +192,14 @@ class TestCatalogue:
             covered = measure(cases(tier, operator), TierCovered)[operator]
             missing = covered.missing(strength=strength)
             assert [] == [entry for entry in missing if not entry.startswith("output_elements")]
+
+    @pytest.mark.parametrize("operator", OUTSIDE)
+    def test_rows_are_built_as_chosen(self, operator):
+        """The cases of array rows have a class of each parameter."""
+        module = OPERATORS[operator]
+        for case in cases_of(module, "classes", "pairs"):
+            classes = shown_classes(case)
+            assert all(classes[name] in names for name, names in parameters(module).items())
 
     @pytest.mark.slow
     def test_the_tool_chooses_these_cases(self):
