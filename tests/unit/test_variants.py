@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
+from judged_sessions import Planted
 from tiers import all_cases, others_slow, own_cases
 
 from opmap.cases.case import Case
@@ -20,7 +21,7 @@ from opmap.cases.variants.run_modes import SESSION
 from opmap.engines.performer import Performer
 from opmap.engines.providers import Provider, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
-from opmap.engines.steps import Event, Evidence, Open, Run
+from opmap.engines.steps import Event, Evidence, Open, Result, Run
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
 from opmap.judge.judge import Judge
@@ -47,6 +48,11 @@ def own():
 
 
 MINE = Provider(CPU, "1", "hardware", SessionProvider(CPU))
+
+
+def faulty(fault) -> Judge:
+    """Returns a judge on the CPU EP with a fault, which gets each step and its result."""
+    return Judge(Provider(CPU, "1", "hardware", Planted(fault)))
 
 
 def run_of(case: Case, events=(), **evidence) -> VariantRun:
@@ -260,32 +266,23 @@ class TestProofs:
     def test_path_unproven(self):
         """A right result on another execution path is `path-unproven`, which is red, and says what is lacking."""
 
-        class NoProfile(SessionProvider):
-            def perform(self, step, limit=None):
-                result = super().perform(step)
-                return (
-                    result
-                    if result.evidence is None
-                    else type(result)(evidence=Evidence(placement=result.evidence.placement))
-                )
+        def no_profile(planted, step, result):
+            return Result(evidence=Evidence(placement=result.evidence.placement)) if result.evidence else result
 
-        judge = Judge(Provider(CPU, "1", "hardware", NoProfile(CPU)))
-        record = judge(in_variant("symbolic"))
+        record = faulty(no_profile)(in_variant("symbolic"))
         assert ("path-unproven", False, False) == (record.verdict, record.path_proof.proven, record.good)
         assert "must have 1 events" in record.message
 
     def test_a_graph_that_cannot_be_read(self):
         """If the EP's graph is no graph, or holds another descriptor, the verdict is `lowered-differently`."""
 
-        class Writes(SessionProvider):
-            def perform(self, step, limit=None):
-                result = super().perform(step)
-                if result.evidence is None:
-                    return result
-                files = {"model/Partition_0.bin": np.frombuffer(b"nonsense", np.uint8)}
-                return type(result)(evidence=Evidence(placement=result.evidence.placement, files=files))
+        def writes(planted, step, result):
+            if result.evidence is None:
+                return result
+            files = {"model/Partition_0.bin": np.frombuffer(b"nonsense", np.uint8)}
+            return Result(evidence=Evidence(placement=result.evidence.placement, files=files))
 
-        record = Judge(Provider(CPU, "1", "hardware", Writes(CPU)))(plain_case())
+        record = faulty(writes)(plain_case())
         assert ("lowered-differently", "differs") == (record.verdict, record.descriptor)
         assert "the graph that the EP wrote" in record.message
 
@@ -304,30 +301,25 @@ class TestFaultyProviders:
         assert FAULTS[name] == {case.variant for case in cases if judge(case).verdict != "pass"}
 
     @pytest.mark.parametrize(
-        ("name", "change", "relation"),
+        ("change", "relation"),
         [
-            ("several-runs", lambda number, right, first: first, "the output is the one of run 1, with other values"),
-            ("several-runs", lambda number, right, first: right * 0, "every element is zero"),
+            (lambda right, first: first, "the output is the one of run 1, with other values"),
+            (lambda right, first: right * 0, "every element is zero"),
         ],
     )
-    def test_relation(self, name, change, relation):
+    def test_relation(self, change, relation):
         """The message says what a wrong output is as a whole."""
+        outputs = []
 
-        class Changed(SessionProvider):
-            runs, first = 0, None
-
-            def perform(self, step, limit=None):
-                result = super().perform(step)
-                if isinstance(step, Run):
-                    self.runs += 1
-                    ((output, right),) = result.outputs.items()
-                    self.first = right if self.first is None else self.first
-                    wrong = right if self.runs < 3 else change(self.runs, right, self.first)
-                    return type(result)(outputs={output: wrong})
+        def third_run(planted, step, result):
+            if not isinstance(step, Run):
                 return result
+            ((output, right),) = result.outputs.items()
+            outputs.append(right)
+            return Result(outputs={output: right if planted.runs < 3 else change(right, outputs[0])})
 
-        case = next(c for c in added() if c.variant == name and "/int32/" in c.id and len(c.desc.outputs) == 1)
-        record = Judge(Provider(CPU, "1", "hardware", Changed(CPU)))(case)
+        chosen = (c for c in added() if c.variant == "several-runs" and "/int32/" in c.id and len(c.desc.outputs) == 1)
+        record = faulty(third_run)(next(chosen))
         assert "mismatch" == record.verdict
         assert f"run 3: {relation}" in record.message
 
@@ -372,16 +364,14 @@ class TestFaultyProviders:
     def test_a_second_output(self):
         """A wrong copy of an input is a mismatch that names the input."""
 
-        class Spoils(SessionProvider):
-            def perform(self, step, limit=None):
-                result = super().perform(step)
-                if isinstance(step, Run) and len(result.outputs) == 2:
-                    *_, last = result.outputs
-                    result.outputs[last] = result.outputs[last] + 1
-                return result
+        def spoils(planted, step, result):
+            if isinstance(step, Run) and len(result.outputs) == 2:
+                *_, last = result.outputs
+                result.outputs[last] = result.outputs[last] + 1
+            return result
 
         case = next(c for c in added() if c.variant == "second-output" and "/int32/" in c.id)
-        record = Judge(Provider(CPU, "1", "hardware", Spoils(CPU)))(case)
+        record = faulty(spoils)(case)
         assert "mismatch" == record.verdict and "the copy of InputTensor" in record.message
 
     def test_nothing_stays(self):
