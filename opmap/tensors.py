@@ -198,11 +198,11 @@ def settled(expected: Sequence[int | None], actual: Tensor) -> Tensor:
 
     What comes later, as digests, compares bit patterns alone.
     """
-    if isinstance(expected, (array, memoryview)) or len(expected) != len(actual.bits):
+    if isinstance(expected, (array, memoryview)) or AnyPattern not in {*map(type, expected)}:
         return actual
     others = {
         at: e
-        for at, (e, a) in enumerate(zip(expected, actual.bits, strict=True))
+        for at, (e, a) in enumerate(zip(expected, actual.bits, strict=False))
         if isinstance(e, AnyPattern) and e != a and e.allows(a)
     }
     if not others:
