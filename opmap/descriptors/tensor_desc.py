@@ -92,6 +92,11 @@ class TensorDesc:
         return all(n == 1 or s == p for n, s, p in zip(self.sizes, self.strides, packed, strict=False))
 
     @property
+    def strides_text(self) -> str:
+        """` strides {1,2}`, to be written behind the sizes; empty for a packed tensor."""
+        return "" if self.packed else f" strides {show(self.strides)}"
+
+    @property
     def layout(self) -> Layout:
         """How the elements lie in memory. Strides that are in no such layout are given as one with gaps."""
         count, strides = self.dimension_count, self.strides or strides_of(self.sizes)

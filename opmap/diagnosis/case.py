@@ -337,8 +337,8 @@ def _low_indices(case: Case) -> Iterator[Case]:
 
 
 _REDUCTIONS: Sequence[Reduction[Case]] = (
-    _cut,
     _fewer_tensors,
+    _cut,
     _plainer_variants,
     _fewer_dimensions,
     _plain_indices,

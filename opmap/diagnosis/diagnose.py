@@ -31,6 +31,7 @@ from .diagnosis import (
     NOT_ALWAYS,
     NOT_CHECKED,
     Diagnosis,
+    apart,
     is_unknown,
     join_a_larger_one,
     part_of,
@@ -84,18 +85,23 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 
 
 def separated(
-    run: JudgedRun, groups: Sequence[Cause], fresh: Fresh, *, most: int | None = None, dangerous: bool = False
+    run: JudgedRun, groups: Sequence[Cause], fresh: Fresh, *, most: int, dangerous: bool = False
 ) -> list[Diagnosis]:
     """Returns the causes with the stability of the `most` largest ones.
 
     Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one. Neither has a
-    condition, which would depend on chance. First these cases are removed from the other causes.
+    condition, which would depend on chance. First these cases are removed from the other causes. A cause of which nothing is known is one
+    for each operator, but if it depends on earlier calls.
     """
     unstable = _not_again(run, fresh)
     parts = [part_of(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
     ordered = sorted(filter(None, parts), key=lambda cause: -len(cause.failures))
-    found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
-    found += [Diagnosis(cause, NOT_CHECKED) for cause in ordered[len(found) :]]
+    found: list[Diagnosis] = []
+    for cause in ordered[:most]:
+        diagnosis = check_stability(cause, run, fresh, dangerous=dangerous)
+        own = apart(run, diagnosis.cause) if diagnosis.always else []
+        found += [check_stability(part, run, fresh, dangerous=dangerous) for part in own] or [diagnosis]
+    found += [Diagnosis(part, NOT_CHECKED) for cause in ordered[most:] for part in apart(run, cause) or [cause]]
     checked = [_with_unstable(diagnosis, unstable) for diagnosis in found]
     return sorted(_joined_by_kind(run, checked, fresh), key=lambda diagnosis: -len(diagnosis.cause.failures))
 

@@ -236,6 +236,19 @@ def part_of(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) ->
     return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
 
 
+def apart(run: JudgedRun, cause: Cause) -> list[Cause]:
+    """Returns a cause for each operator of a cause without a relation and a condition: several bugs may be in it.
+
+    Returns none if it has one operator, or if something of it is known.
+    """
+    if cause.only_batched or not (cause.mismatch and cause.relation.vague and cause.condition is None):
+        return []
+    parts: dict[str, set[str]] = {}
+    for failure in cause.failures:
+        parts.setdefault(failure.case.desc.operator, set()).add(failure.case.id)
+    return [own for ids in parts.values() if (own := part_of(run, cause, ids, True))] if len(parts) > 1 else []
+
+
 def with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
     """Returns the diagnosis of errors with these failures. The title says what they and the smallest case have in common."""
     cause = diagnosis.cause

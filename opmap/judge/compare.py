@@ -162,8 +162,13 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
 
 
 def _sizes(inputs: Inputs) -> str:
-    """Returns the sizes of all tensors by the pseudocode's names: `input {1,3}, indices {1,2}, output {1,2}`."""
-    return ", ".join(f"{name} {show(sizes)}" for name, sizes in inputs.desc.pseudocode_sizes.items())
+    """Returns the sizes of all tensors by the pseudocode's names, and strides that are not packed.
+
+    For example `input {1,3}, indices {1,2}, output {1,2}`.
+    """
+    desc, fields = inputs.desc, inputs.desc.own_spec.pseudocode.tensors
+    strides = {name: desc.tensors[field].strides_text for name, field in fields.items() if field in desc.tensors}
+    return ", ".join(f"{name} {show(sizes)}{strides.get(name, '')}" for name, sizes in desc.pseudocode_sizes.items())
 
 
 def _only_place(inputs: Inputs, bits: int) -> str | None:

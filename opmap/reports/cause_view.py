@@ -191,8 +191,7 @@ def describe_case(case: Case) -> str:
     """
     desc = case.desc
     parts = [
-        f"{name} {tensor.data_type.name} {show(tensor.sizes)}"
-        + ("" if tensor.packed else f" strides {show(tensor.strides)}")
+        f"{name} {tensor.data_type.name} {show(tensor.sizes)}{tensor.strides_text}"
         for name, tensor in desc.tensors.items()
     ]
     return ", ".join(

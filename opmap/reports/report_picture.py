@@ -82,12 +82,13 @@ class Picture:
 
 @dataclass
 class _Shown:
-    """One tensor: its bit patterns (None: no documented value), and the marks by address."""
+    """One tensor: its bit patterns (None: no documented value), the text of its strides, and the marks by address."""
 
     title: str
     data_type: DataType
     sizes: Sequence[int]
     bits: Sequence[int | None]
+    strides: str = ""
     marks: dict[int, str] = field(default_factory=dict)
 
     def texts(self, addresses: Sequence[int]) -> list[str]:
@@ -110,6 +111,8 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
         name: _Shown(names.get(name, name), tensor.data_type, tensor.sizes or (1,), tensor.bits)
         for name, tensor in (*case.tensors.items(), *desc.scalar_tensors.items())
     }
+    for name, tensor in desc.inputs.items():
+        inputs[name].strides = tensor.strides_text
     expected = _Shown(f"expected {desc.output_label}", output.data_type, output.sizes, case.expected)
     shown, text = [*inputs.values(), expected], "there is no output that could be compared with the expected one"
     likes = shown
@@ -186,7 +189,7 @@ def _grid(shown: _Shown, marks: Mapping[int, str]) -> Grid:
         return ",".join("·" if i == across else str(a) for i, a in enumerate(unravel(int(matrix[row, 0]), sizes)))
 
     return Grid(
-        f"{shown.title}  {shown.data_type.name} {show(sizes)}",
+        f"{shown.title}  {shown.data_type.name} {show(sizes)}{shown.strides}",
         ["⋯" if column is None else str(column) for column in columns],
         [Row(label(row), line) for row, line in zip(rows, table, strict=True)],
         cells,

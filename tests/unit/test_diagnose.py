@@ -1,5 +1,6 @@
 """`opmap diagnose`: groups of failures, how reliably they fail, and the condition and relation of each."""
 
+import itertools
 import json
 import re
 from contextlib import contextmanager
@@ -18,11 +19,11 @@ from opmap.descriptors import TensorDesc
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import Asking, diagnoses, make_condition_exact, quick_diagnoses, settled
+from opmap.diagnosis.diagnose import Asking, diagnoses, make_condition_exact, quick_diagnoses, separated, settled
 from opmap.diagnosis.diagnosis import Closest, Diagnosis, join_a_larger_one, unknown_as_one, vague_as_one, with_covered
 from opmap.diagnosis.failures import case_size, earlier_calls, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.relation import Relation
+from opmap.diagnosis.relation import UNKNOWN, Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.errors import without_stack
@@ -696,6 +697,24 @@ class TestCauses:
         (found,) = quick_diagnoses(run, fresh, most=5)
         assert ("sometimes", None) == (found.stability.kind, found.cause.condition)
         assert len(run.failed) == len(found.cause.failures)
+
+    @pytest.mark.parametrize(("known", "history", "told"), [(False, False, 2), (True, False, 1), (False, True, 1)])
+    def test_operators_apart(self, known, history, told):
+        """Operators of whose failures nothing is known stay apart: they may be two bugs. Not if earlier calls matter."""
+        run = self.run("index-clamped-early", [*CASES[::4], *GATHERS[::4]])
+        (cause,) = causes(run)
+        assert 2 == len(cause.operators)
+        if not known:
+            failures = tuple(replace(f, relations=(f.relations[0].unknown(),)) for f in cause.failures)
+            cause = replace(cause, failures=failures, label=("none", UNKNOWN), relation=cause.relation.unknown())
+        runs = itertools.count()
+
+        @contextmanager
+        def fresh(**changes):
+            yield Judge(open_fault("index-clamped-early" if not history or next(runs) % 2 else "none"), brief=True)
+
+        found = separated(run, [replace(cause, condition=None)], fresh, most=5)
+        assert [told, len(run.failed)] == [len(found), sum(len(d.cause.failures) for d in found)]
 
     @pytest.mark.slow
     def test_settled(self):

@@ -17,9 +17,12 @@ from described import described
 from planted_markup import diagnosis, fields_in, planted, side, smallest
 
 from opmap.cases.case import Case
+from opmap.cases.catalogue import generated
 from opmap.cases.selection import find_case
+from opmap.cases.variants import Check
 from opmap.cli import main
 from opmap.faults import open_fault
+from opmap.judge.compare import explain
 from opmap.judge.decide import _tensor_record
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
@@ -509,7 +512,12 @@ def test_the_strides_of_a_case():
     assert "strides" not in describe_case(case)
     tensor = case.desc.input_tensor
     permuted = dataclasses.replace(tensor, sizes=(2, 3), strides=(1, 2))
-    desc = dataclasses.replace(case.desc, input_tensor=permuted)
-    assert f"InputTensor {tensor.data_type.name} {{2,3}} strides {{1,2}}" in describe_case(
-        dataclasses.replace(case, desc=desc)
-    )
+    desc = case.desc.replace(input_tensor=permuted, output_tensor=dataclasses.replace(tensor, sizes=(2, 3)))
+    case = generated(desc, "", "addr")
+    assert f"InputTensor {tensor.data_type.name} {{2,3}} strides {{1,2}}" in describe_case(case)
+    wrong = [bits ^ 1 for bits in case.expected]
+    titles = [grid.title for grid in picture(case, wrong).grids]
+    assert [True, False, False] == [title.endswith("{2,3} strides {1,2}") for title in titles]
+    output = Tensor(tensor.data_type, (2, 3), wrong)
+    example = explain(Check(desc.output_field, case.inputs, "", case.expected, output), [0])
+    assert example.endswith("sizes input {2,3} strides {1,2}, output {2,3}")

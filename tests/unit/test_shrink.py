@@ -9,10 +9,12 @@ from described import described
 from tiers import all_cases
 
 from opmap.cases.case import Case
+from opmap.cases.catalogue import generated
 from opmap.cases.in_variants import accepts
 from opmap.cases.random_cases import draw_any, draw_case
 from opmap.cases.values import Filled
 from opmap.cases.variants import VARIANTS
+from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
@@ -153,6 +155,17 @@ class TestShrinkCase:
         assert 1 == prod(smallest.output.sizes)
         assert OPERATORS[operator].dimension_counts[0] == smallest.output.dimension_count
         assert "FLOAT32" == smallest.output.data_type.name
+
+    def test_inputs_first(self):
+        """The number of inputs is lowered before their sizes: else a failure of eight elements keeps eight inputs of one."""
+        cls = OPERATORS["JOIN"].descriptor
+        sizes = {f"InputTensors[{i}]": (1, 4) for i in range(8)}
+        desc = complete_sizes(
+            cls, sizes, {"InputCount": 8, "Axis": 1}, data_type=DataType.INT32, index_type=DataType.INT32
+        )
+        case = generated(desc, "", "addr")
+        small = shrink_case(case, lambda one: one.desc.output.element_count >= 8).desc
+        assert (2, 8) == (len(small.inputs), small.output.element_count)
 
     def test_what_is_needed_stays(self):
         """A failure that needs a negative index and two output elements keeps just these."""
