@@ -19,9 +19,6 @@ from .thresholds import ENOUGH, FEWEST_FRESH, FEWEST_KNOWN, MOST_FRESH
 
 __all__ = ["Asked", "make_exact"]
 
-SMALLER = 30
-"""The most questions for a failing case that is smaller than all of the run, if those are large."""
-
 FRESH = 40
 """The share of the questions, in percent, that is kept for fresh cases."""
 
@@ -32,7 +29,6 @@ def make_exact(
     passing: Sequence[Case],
     *,
     budget: int = 500,
-    seed: int = 0,
     first: Condition | None = None,
     shows: Callable[[Case], bool] = lambda case: True,
     hides: bool = True,
@@ -47,7 +43,7 @@ def make_exact(
     """
     if not failing:
         return Asked(None)
-    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed, shows, hides=hides)
+    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, shows, hides=hides)
     _make_quick(evidence)
     given_up: set[Region] = set()
     checked = False
@@ -113,16 +109,7 @@ def _agrees_with_fresh(evidence: Evidence, condition: Condition) -> bool:
 
 
 def _make_quick(evidence: Evidence) -> None:
-    """Limits the size of new cases, after questions for a failing case that is smaller than those of the run."""
-    new, smallest = evidence.new, min(evidence.seeds, key=largest_tensor)
-    size = new.most_elements = largest_tensor(smallest)
-    for _ in range(SMALLER * 20):
-        if size <= MOST_ELEMENTS or evidence.runs >= min(SMALLER, evidence.budget):
-            break
-        near = new.near(smallest)
-        if near is not None and largest_tensor(near) * 4 <= size * 3 and near.desc.output.element_count >= 4:
-            smallest = near if evidence.ask(near, features(near)) else smallest
-            size = largest_tensor(smallest)
-    new.most_elements = max(MOST_ELEMENTS, 2 * size)
-    evidence.seeds = [case for case in evidence.seeds if largest_tensor(case) <= new.most_elements]
-    evidence.passing_seeds = [case for case in evidence.passing_seeds if largest_tensor(case) <= new.most_elements]
+    """Limits the size of new cases to twice that of the smallest failing one, and at least to MOST_ELEMENTS."""
+    most = evidence.new.most_elements = max(MOST_ELEMENTS, 2 * min(map(largest_tensor, evidence.seeds)))
+    evidence.seeds = [case for case in evidence.seeds if largest_tensor(case) <= most]
+    evidence.passing_seeds = [case for case in evidence.passing_seeds if largest_tensor(case) <= most]

@@ -168,16 +168,14 @@ def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation
 
 def own_output(case: Case, record: Record) -> list[int] | None:
     """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
-    expected, actual = record.expected, record.actual
-    if is_large(record):
-        bits, is_whole = known_bits(case, actual)
-        return bits if is_whole else None
-    if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
-        return None
-    if not (_has_form(expected, case) and _has_form(actual, case)):
-        return None
-    wanted = [None if bits is None else int(bits, 16) for bits in expected.Bits]
-    return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
+    expected = record.expected
+    if not is_large(record):
+        if expected is None or expected.Bits is None or not _has_form(expected, case):
+            return None
+        if [bits and int(bits, 16) for bits in expected.Bits] != list(case.expected):
+            return None
+    bits, is_whole = known_bits(case, record.actual)
+    return bits if is_whole else None
 
 
 def relations_of_models(failure: Failure, proposed: Sequence[Relation]) -> Iterator[Relation]:

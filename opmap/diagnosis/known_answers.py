@@ -90,7 +90,6 @@ class Evidence:
         failing: Sequence[Case],
         passing: Sequence[Case],
         budget: int,
-        seed: int,
         shows: Callable[[Case], bool] = lambda case: True,
         *,
         hides: bool = True,
@@ -110,7 +109,7 @@ class Evidence:
         self.silent: list[Features] = []
         self.mute: set[Region] = set()
         self.ids = {case.id for case in (*failing, *passing)}
-        self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed)
+        self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed=0)
         self.runs = 0
         self.answers: list[Answer] = []
         self._doubted: set[str] = set()

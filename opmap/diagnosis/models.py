@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 import numpy as np
@@ -39,9 +39,11 @@ def models(wrong: WrongOutput) -> Iterator[Relation]:
         return
     yield from _changed_parts(wrong)
     of_addresses = _address_models() if wrong.tells_of_addresses(len(_address_models())) else ()
-    others = ("address", _other_words(wrong)), ("missing", _lost_inputs(wrong)), ("address", _exchanged_inputs(wrong))
-    for kind, faults in (("permutation", _lanes(wrong)), ("address", of_addresses), *others):
-        yield from (wrong.of_model(kind, fault) for fault in faults if wrong.is_given_by(fault))
+    of_kinds = ("permutation", _lanes(wrong)), ("address", of_addresses), ("address", _other_words(wrong))
+    every = ((kind, fault) for kind, faults in of_kinds for fault in faults)
+    for kind, fault in chain(every, _other_inputs(wrong)):
+        if wrong.is_given_by(fault):
+            yield wrong.of_model(kind, fault)
 
 
 # --- parts of the output, and what they become ---
@@ -208,25 +210,15 @@ def _with_word(field: Field, own: str, other: str, bits: Bits, arrays: CaseArray
     return bits if changed.violations() else CaseArrays(replace(arrays.case, desc=changed)).right
 
 
-def _lost_inputs(wrong: WrongOutput) -> Iterator[Fault]:
-    """Gives the models by which one input of an array is not read."""
-    for at, name in _named_inputs(wrong).items():
-        yield Fault(text=f"{name} of the array is lost", output=partial(_without_input, at))
-
-
-def _exchanged_inputs(wrong: WrongOutput) -> Iterator[Fault]:
-    """Gives the models by which one input of an array is read in place of its neighbour."""
-    for at, name in _named_inputs(wrong).items():
-        for other, word in ((1, "behind"), (-1, "before")):
-            text = f"the input {word} it is read in place of {name} of the array"
-            yield Fault(text=text, output=partial(_with_other_input, at, other))
-
-
-def _named_inputs(wrong: WrongOutput) -> dict[int, str]:
-    """Returns the places in an array of inputs with their names; none if there is no array of several inputs."""
+def _other_inputs(wrong: WrongOutput) -> Iterator[tuple[str, Fault]]:
+    """Gives the models by which one input of an array is not read, then those by which its neighbour is read in its place."""
     count = len(_array_moves(wrong.arrays))
     names = {0: "the first input", -1: "the last input", **{at: f"input number {at}" for at in range(1, count)}}
-    return names if count > 1 else {}
+    for at, name in names.items() if count > 1 else ():
+        yield "missing", Fault(text=f"{name} of the array is lost", output=partial(_with_other_input, at, 0))
+    for (at, name), (other, word) in product(names.items() if count > 1 else (), ((1, "behind"), (-1, "before"))):
+        text = f"the input {word} it is read in place of {name} of the array"
+        yield "address", Fault(text=text, output=partial(_with_other_input, at, other))
 
 
 def _array_moves(arrays: CaseArrays) -> list[Move]:
@@ -234,20 +226,15 @@ def _array_moves(arrays: CaseArrays) -> list[Move]:
     return [move for move in arrays.case.desc.access.moves if array_of(move.source.tensor)]
 
 
-def _without_input(at: int, bits: Bits, arrays: CaseArrays) -> Bits:
-    moves = _array_moves(arrays)
-    if len(moves) < 2 or not -len(moves) <= at < len(moves):
-        return bits
-    place = at % len(moves)
-    return arrays.after([(move, move.source.tensor) for i, move in enumerate(moves) if i != place])
-
-
 def _with_other_input(at: int, other: int, bits: Bits, arrays: CaseArrays) -> Bits:
+    """Returns the output if the input that is `other` places behind one of an array is read in its place; none if that is 0."""
     moves = _array_moves(arrays)
     if len(moves) < 2 or not -len(moves) <= at < len(moves):
         return bits
     place = at % len(moves)
     names, sizes = [move.source.tensor for move in moves], arrays.case.desc.access.sizes
+    if not other:
+        return arrays.after([(move, names[i]) for i, move in enumerate(moves) if i != place])
     if not 0 <= place + other < len(names) or sizes[names[place]] != sizes[names[place + other]]:
         return bits
     return arrays.after([(move, names[i + other * (i == place)]) for i, move in enumerate(moves)])

@@ -209,13 +209,11 @@ class WrongOutput:
         return self.information >= MARGIN + log2(tried)
 
     def tells_of_addresses(self, tried: int) -> bool:
-        """Returns whether elements of the input, at places by chance, could hardly agree with one of so many rules."""
-        return self.information_of_addresses >= MARGIN + log2(tried)
+        """Returns whether elements of the input, at places by chance, could hardly agree with one of so many rules.
 
-    @property
-    def information_of_addresses(self) -> float:
-        """How much the wrong elements say of addresses, in bits: each is one of the elements of the input."""
-        return float(np.minimum(self.own_information, log2(len(self.data))).sum())
+        Each wrong element is one of those of the input, and says no more than that.
+        """
+        return float(np.minimum(self.own_information, log2(len(self.data))).sum()) >= MARGIN + log2(tried)
 
     def tells_of_values(self) -> bool:
         """Returns whether the wrong elements say enough to choose a change of values: equal changes count once."""

@@ -116,21 +116,6 @@ class Sides:
         return f"{text}; also right {', '.join(other_changes)}" if other_changes else text
 
 
-def sides_json(sides: Sides) -> dict[str, object]:
-    """Returns the sides as the JSON documents hold them."""
-    return {
-        "odd_one_out": sides.odd_one_out,
-        "directml": sides.below,
-        "text": str(sides),
-        "flips": [side.change for side in sides.flips],
-        "sides": [
-            {"change": side.change, "failures": side.failures, "runs": side.runs}
-            for side in (*([sides.unchanged] if sides.unchanged else []), *sides.sides)
-        ],
-        "left_out": dict(sides.left_out),
-    }
-
-
 def whose_fault(
     case: Case, record: Record, open_with: OpenWith, *, dangerous: bool = False, runs: int = SIDE_RUNS
 ) -> Sides:

@@ -69,41 +69,29 @@ def stability(
     """
     alone: list[bool] = []
     try:
-        return _stability(case, twin, before, fresh, fails, alone)
+        alone += [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
+        if any(alone):
+            alone += [_fails_after(fresh, fails, (), case) for _ in range(MORE_ALONE)]
+            if all(alone):
+                return Stability("always", f"always ({len(alone)} of {len(alone)} alone, each in a fresh process)")
+            return Stability("sometimes", f"sometimes ({sum(alone)} of {len(alone)} alone, each in a fresh process)")
+        numbers, runs = _in_a_row(case, twin, fresh, fails)
+        gaps = {later - sooner for sooner, later in pairwise(numbers)}
+        if len(numbers) >= FEWEST_OF_PERIOD and len(gaps) == 1 and gaps != {1}:
+            others = tuple(before[-1:] or [twin]) * (numbers[1] - 2)  # which runs they are must not matter
+            if _fails_after(fresh, fails, (twin, *others), case):
+                return Stability("periodic", f"every {_ordinal(*gaps)} run")
+        earlier = _after(case, before, fresh, fails)
+        if earlier:
+            ids = names(_ids(earlier)) if len(earlier) <= MOST_NAMED else f"{len(earlier)} earlier cases"
+            return Stability("after", f"only after {ids}", earlier)
+        counts = f"{sum(alone)} of {ALONE} alone, each in a fresh process; {len(numbers)} of {runs} in one process"
+        if earlier is None or numbers:
+            return Stability("sometimes", f"sometimes ({counts})")
+        return Stability(None, f"not known: does not fail again ({counts})")
     except _NotRun as refused:
         counts = f"fails {sum(alone)} of {len(alone)} times alone, then " if alone else ""
         return Stability(None, f"not known: {counts}not run again: {refused}")
-
-
-def _stability(
-    case: Case,
-    twin: Case,
-    before: Sequence[Case],
-    fresh: Fresh,
-    fails: Callable[[Record], bool],
-    alone: list[bool],
-) -> Stability:
-    """Returns how reliably a case fails. `alone` gets the runs alone. Raises _NotRun if the provider refuses one."""
-    alone += [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
-    if any(alone):
-        alone += [_fails_after(fresh, fails, (), case) for _ in range(MORE_ALONE)]
-        if all(alone):
-            return Stability("always", f"always ({len(alone)} of {len(alone)} alone, each in a fresh process)")
-        return Stability("sometimes", f"sometimes ({sum(alone)} of {len(alone)} alone, each in a fresh process)")
-    numbers, runs = _in_a_row(case, twin, fresh, fails)
-    gaps = {later - sooner for sooner, later in pairwise(numbers)}
-    if len(numbers) >= FEWEST_OF_PERIOD and len(gaps) == 1 and gaps != {1}:
-        others = tuple(before[-1:] or [twin]) * (numbers[1] - 2)  # which runs they are must not matter
-        if _fails_after(fresh, fails, (twin, *others), case):
-            return Stability("periodic", f"every {_ordinal(*gaps)} run")
-    earlier = _after(case, before, fresh, fails)
-    if earlier:
-        ids = names(_ids(earlier)) if len(earlier) <= MOST_NAMED else f"{len(earlier)} earlier cases"
-        return Stability("after", f"only after {ids}", earlier)
-    counts = f"{sum(alone)} of {ALONE} alone, each in a fresh process; {len(numbers)} of {runs} in one process"
-    if earlier is None or numbers:
-        return Stability("sometimes", f"sometimes ({counts})")
-    return Stability(None, f"not known: does not fail again ({counts})")
 
 
 def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:

@@ -14,7 +14,7 @@ from ..cases.case import Case
 from ..diagnosis.diagnosis import Diagnosis
 from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
-from ..diagnosis.sides import Sides, sides_json
+from ..diagnosis.sides import Sides
 from ..errors import OpmapError, printable, without_stack
 from ..files import to_json
 from ..mapping.dxdispatch import model_json, read_model
@@ -26,6 +26,7 @@ from .documents import (
     DiagnosisDocument,
     Group,
     RelationDocument,
+    SideDocument,
     SidesDocument,
     SmallestDocument,
 )
@@ -185,6 +186,19 @@ def _closest(diagnosis: Diagnosis) -> ClosestDocument | None:
     return msgspec.convert({**condition, "failing": closest.failing, "passing": closest.passing}, ClosestDocument)
 
 
+def sides_document(sides: Sides) -> SidesDocument:
+    """Returns the sides as the JSON documents hold them."""
+    asked = [*([sides.unchanged] if sides.unchanged else []), *sides.sides]
+    return SidesDocument(
+        odd_one_out=sides.odd_one_out,
+        text=str(sides),
+        flips=[side.change for side in sides.flips],
+        sides=[SideDocument(side.change, side.failures, side.runs) for side in asked],
+        left_out=dict(sides.left_out),
+        directml=sides.below,
+    )
+
+
 def describe_case(case: Case) -> str:
     """Returns the tensors of a case with types, sizes and strides that are not packed, and its numbers, by DirectML's
     names.
@@ -227,7 +241,7 @@ def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
         stability=stability.kind if stability else None,
         stability_text=stability.text if stability else None,
         after=stability.after if stability else None,
-        side=msgspec.convert(sides_json(diagnosis.sides), SidesDocument) if diagnosis.sides else None,
+        side=sides_document(diagnosis.sides) if diagnosis.sides else None,
         smallest=SmallestDocument(
             smallest.id,
             describe_case(smallest),

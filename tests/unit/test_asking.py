@@ -128,7 +128,7 @@ class TestMakeExact:
         failing, passing = (
             [case for case in one if condition.holds(features(case)) is fails] for fails in (True, False)
         )
-        evidence, met = Evidence(lambda case: False, failing, passing, 500, 0), Counter()
+        evidence, met = Evidence(lambda case: False, failing, passing, 500), Counter()
         questions = Questions(condition, evidence, set())
         for _ in range(KEPT * len(OPERATORS)):
             case, given = questions.next()
@@ -141,7 +141,7 @@ class TestMakeExact:
     def test_other_forms(self):
         """An operator that a condition excludes is asked in each layout, and with the values of its enumerations."""
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
-        evidence, asked = Evidence(lambda case: False, one, [], 500, 0), defaultdict(set)
+        evidence, asked = Evidence(lambda case: False, one, [], 500), defaultdict(set)
         questions = Questions(Condition((Comparison("operator", "==", "GATHER"),)), evidence, set())
         for _ in range(MOST_OF_WORD * len(OPERATORS)):
             case, given = questions.next()
@@ -157,7 +157,7 @@ class TestMakeExact:
         condition = Condition((Comparison("operator", "==", "GATHER"), Comparison("data_type", "==", "INT16")))
         failing = [case for case in one if condition.holds(features(case))]
         passing = [case for case in one if features(case)["data_type"] == "FLOAT32"]
-        evidence, met = Evidence(lambda case: False, failing, passing, 500, 0), Counter()
+        evidence, met = Evidence(lambda case: False, failing, passing, 500), Counter()
         questions = Questions(condition, evidence, set())
         while question := questions.next():
             case, given = question
@@ -196,14 +196,14 @@ class TestMakeExact:
             failing += [generated(described("GATHER", (17, 3), (1, 4), 0, 1), "random", "addr")]
             passing += [generated(described("GATHER", (last, 3), (1, 4), 0, 1), "random", "addr")]
             assert len({length for length, _ in near}) > 1
-            told.append(Questions(condition, Evidence(lambda case: None, failing, passing, 9, 0), set()).untested())
+            told.append(Questions(condition, Evidence(lambda case: None, failing, passing, 9), set()).untested())
         assert ["axis length >= 17 (the limit is between 5 and 17)"] == told[0]
         assert [] == told[1]
 
     def test_operator_that_was_not_asked(self):
         """A condition is not sure of an operator that it excludes, and of which no case could refute it."""
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
-        evidence = Evidence(lambda case: False, one, [case for case, _ in tier("smoke") if case not in one][:2], 500, 0)
+        evidence = Evidence(lambda case: False, one, [case for case, _ in tier("smoke") if case not in one][:2], 500)
         questions = Questions(Condition((Comparison("operator", "==", "GATHER"),)), evidence, set())
         assert "GATHER (no PADDING1 meets the rest)" in questions.untested()
         while question := questions._of_other_word():

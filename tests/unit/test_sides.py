@@ -12,13 +12,14 @@ from planted_providers import Planted
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.variants.run_modes import ARENA_OFF
-from opmap.diagnosis.sides import sides_json, whose_fault
+from opmap.diagnosis.sides import whose_fault
 from opmap.engines.machine.facts import Fact
 from opmap.engines.providers import Provider, ProviderMissing
 from opmap.engines.sessions import CPU, DIRECTML, FUSION_OFF
 from opmap.errors import InputError
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
+from opmap.reports.cause_view import sides_document
 from opmap.session import ValidationRun
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
@@ -91,7 +92,7 @@ class TestBackends:
         assert (None, (), "") == (found.odd_one_out, found.sides, str(found))
 
     def test_json(self, sides):
-        document = sides_json(sides(ELEMENTS, "planted_backends:RankTwo"))
+        document = msgspec.to_builtins(sides_document(sides(ELEMENTS, "planted_backends:RankTwo")))
         assert "provider" == document["odd_one_out"]
         assert ["padded to 3 dimensions", "padded to 8 dimensions"] == document["flips"]
         assert {"change": "as it is", "failures": 4, "runs": 4} == document["sides"][0]
@@ -172,7 +173,7 @@ class TestDirectML:
     def test_below(self, below, word, text):
         """The case is given to DirectML itself too, which says on which side of the EP the fault is."""
         found = whose_fault(ELEMENTS, WRONG, directml(lambda *_: True, below=below), runs=2)
-        assert (word, word) == (found.below, sides_json(found)["directml"])
+        assert (word, word) == (found.below, sides_document(found).directml)
         assert text in str(found)
 
     def test_below_of_others(self, sides):
