@@ -18,6 +18,7 @@ from ..vocabulary import VALUE_KINDS, Verdict
 from .judged_run import JudgedRun
 from .relation import Label, Relation
 from .relations import Earlier, problem_relation, relations
+from .relations_outputs import some_missing
 from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
 
 MOST_BACK, MOST_BACK_ALIKE = 40, 4000
@@ -155,6 +156,10 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
     names = faults_of_large(case, record) if is_large(record) else []
     if names:
         return [Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]))]
+    bits, _ = known_bits(case, record.actual) if is_large(record) else (None, False)
+    lost = [] if bits is None else some_missing(WrongOutput.of(case, bits))  # the only relation that names no place
+    if whole := [relation for relation in lost if relation.explained == relation.wrong]:
+        return whole
     why = "too large to be kept" if is_large(record) else "not the case's own"
     return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
 

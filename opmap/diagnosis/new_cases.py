@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -165,7 +166,8 @@ class NewCases:
             path = PLAIN if variant in LAYOUTS else VARIANTS[variant].base or PLAIN
         id = case_id(desc, pattern if desc.index_tensors() else "", data, path)
         filled = Filled(desc, id, "identity" if indices else pattern, data)
-        tensors: Mapping[str, Tensor] = _WithIndices(filled, indices) if indices else filled
+        # the other inputs are computed when they are read; a chain changes its first mapping only
+        tensors: Mapping[str, Tensor] = ChainMap(dict(indices), filled) if indices else filled  # type: ignore[arg-type]
         if not all(tensor.packed for tensor in desc.inputs.values()):
             tensors = {name: as_stored(desc.inputs[name], tensor) for name, tensor in tensors.items()}
         case = Case(id, desc, tensors, None, path, pattern, data.rstrip("0123456789") or None)
@@ -301,22 +303,6 @@ class NewCases:
         """Gives one tensor the sizes of another one."""
         first, second = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
         draft.sizes[first] = draft.sizes[second]
-
-
-class _WithIndices(Mapping[str, Tensor]):
-    """The inputs of a case: the index tensors are given, the others are computed when they are read."""
-
-    def __init__(self, filled: Filled, indices: Mapping[str, Tensor]) -> None:
-        self._filled, self._indices = filled, indices
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._indices[name] if name in self._indices else self._filled[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._filled)
-
-    def __len__(self) -> int:
-        return len(self._filled)
 
 
 def _unsigned(desc: OperatorDesc) -> bool:

@@ -196,11 +196,13 @@ def _missing(wrong: WrongOutput) -> Iterator[Relation]:
 def some_missing(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relation by which the wrong elements were not written, wherever they are: all of them, or at least half.
 
-    Not some of them if the input has an element with such bits: then they may come from there.
+    Not some of them if the input has an element with such bits: then they may come from there. A whole output of them has this relation
+    too, however little it says: it belongs to the outputs that lack a part.
     """
     for _, words, bits in _fills(wrong):
         count, of = int((wrong.wrong_bits == bits).sum()), len(wrong.wrong)
-        if wrong.tells() and (count == of or (count * 2 >= of and count > 1 and not (wrong.data == bits).any())):
+        some = count == of or (count * 2 >= of and count > 1 and not (wrong.data == bits).any())
+        if some and (wrong.tells() or wrong.is_(np.full_like(wrong.actual, bits))):
             yield wrong.relation("missing", f"some elements are {words}", count)
 
 

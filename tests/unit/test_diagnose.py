@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
+import numpy as np
 import pytest
 from tiers import own_cases
 
@@ -25,9 +26,9 @@ from opmap.diagnosis.failures import case_size, earlier_calls, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import UNKNOWN, Relation
 from opmap.diagnosis.stability import Stability, in_common, stability
-from opmap.engines.providers import ProviderMissing, open_provider
+from opmap.engines.providers import Provider, ProviderMissing, open_provider
 from opmap.errors import without_stack
-from opmap.faults import Fault, open_fault
+from opmap.faults import Fault, FaultProvider, open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
@@ -306,6 +307,22 @@ class TestCauses:
         assert any(r.failed and r.actual.Bits is None for _, r in run.judged)
         (cause,) = causes(run)
         assert cause.relation.fault == "index-clamped-early"
+
+    def test_lost_in_part(self):
+        """Elements that are zero at any place are one cause: in outputs that are all zero, and too large to be kept."""
+        large = [case for case in SMOKE if case.desc.output.element_count > 10_000 and case.desc.index_tensors()]
+
+        def lost(bits, _):
+            at_random = np.arange(len(bits)) * 2654435761 % 97 % 3 == 0
+            return bits if len(bits) < 10_000 and bits[-1] % 2 else np.where(at_random, 0, bits)
+
+        judge = Judge(Provider("fault:planted", None, None, FaultProvider(Fault(text="", output=lost))))
+        run = JudgedRun([(case, judge(case)) for case in (*CASES, *large[:1])])
+        failed = [record for _, record in run.judged if record.failed]
+        assert any(record.actual.Bits is None for record in failed)
+        assert any(record.actual.Bits and {int(bits, 16) for bits in record.actual.Bits} == {0} for record in failed)
+        (cause,) = causes(run)
+        assert ("some elements are zero", None) == (cause.relation.text, cause.condition)
 
     def test_errors(self, monkeypatch):
         """Failures without an output are grouped by verdict and message."""
