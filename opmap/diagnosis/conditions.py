@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from itertools import product
+from itertools import compress, product
 from math import comb, gcd, inf, log2
 from typing import Any, TypeAlias
 
@@ -114,11 +114,8 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
         chosen, missed, wrong = (*chosen, best), missed | ~held[best][0], wrong & held[best][1]
     about = Condition(_sorted(chosen))
     met, unmet = failures.meets([chosen]), ~passes.meets([chosen])
-    return separate(_chosen(failing, met), _chosen(passing, unmet)) or about  # the smallest that says the same
-
-
-def _chosen(features: Sequence[Features], mask: Any) -> list[Features]:
-    return [row for row, taken in zip(features, mask, strict=True) if taken]
+    # the smallest that says the same
+    return separate(list(compress(failing, met)), list(compress(passing, unmet))) or about
 
 
 # --- comparisons that hold for all failing cases ----------------------------------------------------------------
