@@ -47,11 +47,12 @@ Gap = tuple[Comparison, int, int, Region]
 """A comparison, the last passing and the first failing value in ascending order, and the region of the cases between them."""
 
 
-@dataclass(eq=False)
+@dataclass
 class _Seen:
-    """What is known of one region: the facets that were seen, the tries without a new facet, the nearest case."""
+    """What is known of one region: the facets that were seen, cases to ask, the tries without a new facet, the nearest case."""
 
     facets: set[Facet] = field(default_factory=set)
+    pool: list[tuple[Case, Features, frozenset[Facet]]] = field(default_factory=list)
     tries: int = 0
     nearest: tuple[float, Case] | None = None
 
@@ -220,29 +221,41 @@ class Questions:
     # --- all others ---
 
     def _most_new(self) -> Question | None:
-        """Returns the case that shows the most new facets of a region; None if no region has new ones.
-
-        Of equal ones it has several output elements.
-        """
+        """Returns the case that shows the most new facets of its region; None if no region has new ones."""
         self.new.aims = tuple(sorted(m for m in self.marks if m > 0))
-        best, most = None, 0.0
         for tried in range(1, MOST_TRIES):
             drawn = self._drawn(self.regions)
-            if drawn is not None and (new := self._new_facets(*drawn)):
-                new += min(int(drawn[1]["output_elements"]), 8) / 10
-                best, most = (drawn, new) if new > most else (best, most)
-            if (best and tried % AT_A_TIME == 0) or all(seen.tries >= TRIES for seen in self.regions.values()):
+            if drawn is not None:
+                self._sort_in(*drawn)
+            if tried % AT_A_TIME == 0 and (best := self._best()) is not None:
+                return best
+            if all(seen.tries >= TRIES for seen in self.regions.values()):
                 break
-        return best
+        return self._best()
 
-    def _new_facets(self, case: Case, case_features: Features) -> float:
-        """Returns how many facets of one region a case shows that were not seen there. It is 0 if the case cannot show the fault."""
+    def _sort_in(self, case: Case, case_features: Features) -> None:
+        """Adds a case to the pool of each region in which it shows a new facet. A case that cannot show the fault is left out."""
         shown = self._facets(case_features)
         lacking = [s for region, s in self.regions.items() if region.holds(case_features) and not shown <= s.facets]
         telling = bool(lacking) and self.evidence.shows(case)
         for seen in self.regions.values():
-            seen.tries = 0 if telling and seen in lacking else seen.tries + 1
-        return max(len(shown - seen.facets) for seen in lacking) if telling else 0
+            seen.tries += 1
+        for seen in lacking if telling else ():
+            seen.tries = 0
+            seen.pool.append((case, case_features, shown))
+
+    def _best(self) -> Question | None:
+        """Returns the case of the pools with the most new facets; of equal ones, one with several output elements."""
+        best, most = None, 0.0
+        for seen in self.regions.values():
+            seen.pool = [
+                entry for entry in seen.pool if entry[0].id not in self.evidence.ids and not entry[2] <= seen.facets
+            ]
+            for case, case_features, shown in seen.pool:
+                new = len(shown - seen.facets) + min(int(case_features["output_elements"]), 8) / 10
+                if new > most:
+                    best, most = (case, case_features), new
+        return best
 
     def _drawn(self, regions: Mapping[Region, _Seen]) -> Question | None:
         """Returns a case that was not asked yet; None if this try gave none.
