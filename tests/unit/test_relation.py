@@ -11,7 +11,7 @@ from opmap.cases.case import Case
 from opmap.cases.catalogue import generated
 from opmap.cases.parameters import is_large
 from opmap.cases.values import seed_of
-from opmap.descriptors import TensorDesc, complete
+from opmap.descriptors import TensorDesc, complete, complete_sizes
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relations import (
@@ -354,6 +354,25 @@ class TestModels:
         assert (text, None) == (first.relation.text, first.relation.fault)
         assert len(first.failures) >= 0.98 * len(run.failed)
         assert len(others) <= 2
+
+    @pytest.mark.parametrize(
+        ("taken", "text"),
+        [
+            ((-1, 1, 2), "the first input of the array is lost"),
+            ((0, 0, 2), "the input before it is read in place of input number 1"),
+        ],
+    )
+    def test_inputs_of_an_array(self, taken, text):
+        """JOIN: that one input is lost, or its neighbour is read in its place, is a relation."""
+        cls = OPERATORS["JOIN"].descriptor
+        sizes = {f"InputTensors[{i}]": (4, 5) for i in range(3)}
+        desc = complete_sizes(
+            cls, sizes, {"InputCount": 3, "Axis": 0}, data_type=DataType.INT32, index_type=DataType.INT32
+        )
+        case = generated(desc, "", "addr")
+        inputs = [list(tensor.bits) for tensor in case.tensors.values()]
+        output = [bits for at in taken for bits in (inputs[at] if at >= 0 else [0] * 20)]
+        assert text in " ".join(relation.text for relation in relations(case, output))
 
     def test_few_elements(self):
         """Few wrong elements name no fault that would change cases that passed: it is the remark."""
