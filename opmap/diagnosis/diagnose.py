@@ -99,9 +99,11 @@ def separated(
     found: list[Diagnosis] = []
     for cause in ordered[:most]:
         diagnosis = check_stability(cause, run, fresh, dangerous=dangerous)
-        own = apart(run, diagnosis.cause) if diagnosis.always else []
+        own = apart(run, diagnosis.cause, ordered) if diagnosis.always else []
         found += [check_stability(part, run, fresh, dangerous=dangerous) for part in own] or [diagnosis]
-    found += [Diagnosis(part, NOT_CHECKED) for cause in ordered[most:] for part in apart(run, cause) or [cause]]
+    found += [
+        Diagnosis(part, NOT_CHECKED) for cause in ordered[most:] for part in apart(run, cause, ordered) or [cause]
+    ]
     checked = [_with_unstable(diagnosis, unstable) for diagnosis in found]
     return sorted(_joined_by_kind(run, checked, fresh), key=lambda diagnosis: -len(diagnosis.cause.failures))
 

@@ -236,12 +236,16 @@ def part_of(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) ->
     return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
 
 
-def apart(run: JudgedRun, cause: Cause) -> list[Cause]:
+def apart(run: JudgedRun, cause: Cause, others: Sequence[Cause]) -> list[Cause]:
     """Returns a cause for each operator of a cause without a relation and a condition: several bugs may be in it.
 
-    Returns none if it has one operator, or if something of it is known.
+    Returns none if it has one operator, if something of it is known, or if one of the other causes without a relation has these
+    operators under one condition: one bug is in all of them.
     """
     if cause.only_batched or not (cause.mismatch and cause.relation.vague and cause.condition is None):
+        return []
+    known = (other for other in others if other.mismatch and other.relation.vague and other.condition)
+    if any({*cause.operators} <= {*other.operators} for other in known):
         return []
     parts: dict[str, set[str]] = {}
     for failure in cause.failures:

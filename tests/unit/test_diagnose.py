@@ -21,7 +21,15 @@ from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import cause_of, causes, whole_relation, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import Asking, diagnoses, make_condition_exact, quick_diagnoses, separated, settled
-from opmap.diagnosis.diagnosis import Closest, Diagnosis, join_a_larger_one, unknown_as_one, vague_as_one, with_covered
+from opmap.diagnosis.diagnosis import (
+    Closest,
+    Diagnosis,
+    apart,
+    join_a_larger_one,
+    unknown_as_one,
+    vague_as_one,
+    with_covered,
+)
 from opmap.diagnosis.failures import case_size, earlier_calls, failure_of
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relation import UNKNOWN, Relation
@@ -732,6 +740,14 @@ class TestCauses:
 
         found = separated(run, [replace(cause, condition=None)], fresh, most=5)
         assert [told, len(run.failed)] == [len(found), sum(len(d.cause.failures) for d in found)]
+
+    def test_operators_together(self):
+        """Operators stay in one cause if other failures of them without a relation share one condition: one bug is in them."""
+        run = self.run("index-clamped-early", [*CASES[::4], *GATHERS[::4]])
+        (cause,) = causes(run)
+        unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
+        known = replace(unknown, condition=Condition((Comparison("negative", "==", True),)))
+        assert [2, 0] == [len(apart(run, unknown, others)) for others in ([cause, unknown], [unknown, known])]
 
     @pytest.mark.slow
     def test_settled(self):
