@@ -102,7 +102,19 @@ class SessionProvider(Performer):
         self._values: dict[str, Any] = {}
         self._names = map(str, count())
         self._unrecorded = False
+        self._placement: Placement | None = None
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
+
+    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Returns the outputs of a model, run once: a third party's provider may have a SessionProvider inside."""
+        self._placement = None
+        result = self.run_once(model_bytes, feeds)
+        self._placement = result.placement
+        return list(result.outputs.values())
+
+    def placement(self) -> Placement | None:
+        """Returns the placement of the last model that `run` ran; None if it failed."""
+        return self._placement
 
     def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""

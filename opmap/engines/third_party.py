@@ -48,8 +48,8 @@ class Unavailable(ProviderError):
 class ThirdPartyProvider(Performer):
     """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
 
-    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. If it has `perform(step)` in place of both, as
-    SessionProvider has, it performs every step itself. In `facts`, name, version and device class
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. If it has `perform(step)`, as SessionProvider
+    has, it performs every step itself. In `facts`, name, version and device class
     are the object's own. Any exception of the object is an error of its step.
     """
 
@@ -58,8 +58,8 @@ class ThirdPartyProvider(Performer):
         super().__init__()
         self._provider: Any = provider
         with _third_party_code(partial(_unusable, spec)):  # an attribute may be a property that raises anything
+            runs = callable(getattr(provider, "run", None))
             self._steps = callable(getattr(provider, "perform", None))
-            runs = self._steps or callable(getattr(provider, "run", None))
             self.sessions = self._steps or callable(getattr(provider, "open", None))
             self.facts = facts_of(spec, attribute=partial(_attribute, provider), sessions=self.sessions)
         if not runs:
