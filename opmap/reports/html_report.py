@@ -25,7 +25,8 @@ from .documents import HTML, SURVEY, SurveyDocument
 from .heading import heading
 from .pages import page, write_page
 from .report_groups import Groups, again_in, base_id, found_cases, groups
-from .report_matrix import MatrixCell, by_dimensions, by_level, place
+from .report_matrix import MatrixCell, by_dimensions, place
+from .report_support import CLASSES, Support, support
 from .results_folder import formatted
 from .times import slowest, timed
 from .written_bundle import WrittenBundle
@@ -72,18 +73,20 @@ def report_html(bundle: WrittenBundle) -> str:
     listed = [record for record in records if not record.is_probe and not record.is_contract]
     places = {id(record): place(record, cases.get(base_id(record.case or ""))) for record in listed}
     of_listed = [places[id(record)] for record in listed]
+    shown = support(bundle.run, of_listed, listed)
     return page(
         "report.html",
         script="report.js",
         heading=heading(bundle.run, records, len(cause_groups.shown) + cause_groups.left_out),
         notes=_notes(bundle),
-        data=_embedded(_data(bundle, records, places, cause_groups)),
+        data=_embedded(_data(bundle, records, places, cause_groups, shown)),
+        support=shown,
+        classes=CLASSES,
         groups=cause_groups,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
         cases=len(records),
         failed=sum(record.failed for record in records),
         dimensions=by_dimensions(of_listed, listed),
-        levels=by_level(of_listed, listed),
         coverage=_coverage(bundle, cases),
         most_measured=MOST_MEASURED,
         tier=bundle.asked("tier"),
@@ -126,12 +129,16 @@ def _notes(bundle: WrittenBundle) -> list[str]:
 
 # --- the cases ---
 
-COLUMNS = ("verdict", *MatrixCell._fields, "cause", "stage", "placement", "more")
+COLUMNS = ("verdict", *MatrixCell._fields, "cause", "stage", "placement", "failed", "more")
 """The columns of a case in the page behind its id and its message. Each holds the number of a text in `words`."""
 
 
 def _data(
-    bundle: WrittenBundle, records: Sequence[Record], places: Mapping[int, MatrixCell], cause_groups: Groups
+    bundle: WrittenBundle,
+    records: Sequence[Record],
+    places: Mapping[int, MatrixCell],
+    cause_groups: Groups,
+    shown: Support,
 ) -> dict[str, object]:
     """Returns the records as the script of the page reads them: a row each, in which texts that repeat are numbers."""
     words: dict[str, int] = {}
@@ -144,12 +151,13 @@ def _data(
         subject = "contract probe" if record.is_contract else "probe"
         where = places.get(id(record)) or MatrixCell(subject, "", "", "", "")
         cause = cause_groups.number_of.get(record.case or "", "")
-        texts = (record.verdict, *where, cause, record.stage or "", _placement(record), _more(record))
+        failed = "yes" if record.failed else "no"
+        texts = (record.verdict, *where, cause, record.stage or "", _placement(record), failed, _more(record))
         message = cut(record.message, MOST_MESSAGE) if record.message else 0
         rows.append([record.case or record.file or "?", message, *map(word, texts)])
     meanings = {str(verdict): [verdict.text, verdict.good] for verdict in Verdict}
     content = {"columns": COLUMNS, "words": list(words), "meanings": meanings, "rows": rows}
-    return {**content, "again": again_in(bundle)}
+    return {**content, "support": shown.data, "again": again_in(bundle)}
 
 
 def _placement(record: Record) -> str:

@@ -29,18 +29,19 @@ from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
 from opmap.reports import written_bundle
 from opmap.reports.cause_view import describe_case
-from opmap.reports.documents import RunDocument, Totals
+from opmap.reports.documents import Part, RunDocument, Totals
 from opmap.reports.failure_folders import folder_name
 from opmap.reports.heading import heading
 from opmap.reports.html_report import write_report
 from opmap.reports.report_groups import found_cases
-from opmap.reports.report_matrix import by_dimensions, by_level, place
+from opmap.reports.report_matrix import MatrixCell, by_dimensions, place
 from opmap.reports.report_picture import MOST_COLUMNS, MOST_ROWS, picture
+from opmap.reports.report_support import support
 from opmap.reports.written_bundle import read_bundle
 from opmap.reports.wrong_elements import comparable_bits, wrong_elements
 from opmap.spec import load_spec
 from opmap.tensors import DataType, Tensor, plain
-from opmap.vocabulary import Stage, Verdict
+from opmap.vocabulary import Fate, Stage, Verdict
 
 FAULT = "fault:negative-index-off-by-one"
 
@@ -309,7 +310,7 @@ class TestPicture:
 
 
 class TestMatrix:
-    """The two views of operators, types and levels."""
+    """The matrix of operators, types and dimensions."""
 
     def test_every_case_is_counted_once(self, bundle):
         records = read_bundle(bundle).records
@@ -320,44 +321,160 @@ class TestMatrix:
             (one, other) for one, other, r in zip(by_case, by_id, records, strict=True) if "/example." not in r.case
         ]
 
-        for operators in (by_dimensions(by_case, records), by_level(by_case, records)):
-            assert len(records) == sum(one.total["cases"] for one in operators)
-            assert all(
-                one.total["cases"] == sum(cell["cases"] for cells in one.rows.values() for cell in cells)
-                for one in operators
-            )
+        operators = by_dimensions(by_case, records)
+        assert len(records) == sum(one.total["cases"] for one in operators)
+        assert all(
+            one.total["cases"] == sum(cell["cases"] for cells in one.rows.values() for cell in cells)
+            for one in operators
+        )
         failed = [one.total["failed"] for one in by_dimensions(by_case, records)]
         assert sum(record.failed for record in records) == sum(failed) > 0
         assert failed[0] and not failed[-1], "those with failures come first"
         assert all(one == other for one, other in named)
 
     @pytest.mark.parametrize(
-        ("verdict", "stage", "accepted", "right"),
+        ("data_type", "index_type", "dimensions", "level"),
         [
-            (Verdict.PASS, None, 1, 1),
-            (Verdict.MISMATCH, Stage.COMPARE, 1, 0),
-            (Verdict.ERROR, Stage.LOAD, 0, 0),
-            (Verdict.ERROR, Stage.RUN, 1, 0),
-            (Verdict.UNSUPPORTED, Stage.LOAD, 0, 0),
-            (Verdict.NOT_RUN, None, 0, 0),
+            ("FLOAT64", "INT64", "2", "4_1"),
+            ("FLOAT32", "INT64", "2", "3_0"),
+            ("FLOAT32", "UINT32", "4", "1_0"),
+            ("?", "UINT32", "4", "?"),
+            ("FLOAT32", "UINT32", "9", "?"),
         ],
     )
-    def test_level(self, verdict, stage, accepted, right):
-        """FLOAT64 is documented from 4_1 on."""
-        record = Record(
-            case="gather/float64/d2.axis0.k1/int64.neg/addr.0",
-            operator="DML_OPERATOR_GATHER",
-            verdict=verdict,
-            stage=stage,
+    def test_level(self, data_type, index_type, dimensions, level):
+        """A case stands at the first feature level at which the page documents its types and dimensions."""
+        case = f"gather/{data_type.lower()}/d{dimensions}.axis0.k1/{index_type.lower()}.neg/addr.0"
+        record = Record(case=case, operator="DML_OPERATOR_GATHER", verdict=Verdict.PASS)
+
+        assert MatrixCell("GATHER", data_type, dimensions, index_type, level) == place(record, None)
+
+
+class TestSupport:
+    """The picture of what a provider supports."""
+
+    def picture(self, *ended, data_type="FLOAT64", operator="GATHER", levels=("4_1",)):
+        """Returns the picture of cases that ended in this way: a verdict, or a verdict and more keys of the record."""
+        place = MatrixCell(operator, data_type, "2", "INT64", "4_1")
+        records = [
+            Record(case=f"case/{number}", verdict=one[0], **dict(one[1:]))
+            for number, one in enumerate((one,) if isinstance(one, Verdict) else one for one in ended)
+        ]
+        runs = [Part(selection={"feature_level": level}, records=1) for level in levels]
+        run = RunDocument(schema="", selection={}, parts=runs)
+        return support(run, [place] * len(records), records)
+
+    def pair(self, *ended, **where):
+        shown = self.picture(*ended, **where)
+        (row,) = shown.rows.values()
+        return row[shown.data_types.index(where.get("data_type", "FLOAT64"))]
+
+    @pytest.mark.parametrize(
+        ("ended", "shown", "number", "accepted"),
+        [
+            ([Verdict.PASS, Verdict.PASS], "passed", "2", 2),
+            ([Verdict.PASS, Verdict.OBSERVED, Verdict.NOT_EXPRESSIBLE], "passed", "1", 2),
+            ([Verdict.PASS, (Verdict.UNSUPPORTED, ("stage", Stage.MAP))], "passed", "1", 1),
+            ([Verdict.PASS, (Verdict.PASS, ("fate", Fate.CPU))], "passed", "1", 1),
+            ([Verdict.PASS, Verdict.MISMATCH], "failed", "1 of 2", 2),
+            ([Verdict.PASS, Verdict.UNEXPECTED_PASS], "failed", "1 of 2", 2),
+            ([(Verdict.MISMATCH, ("fate", Fate.CPU))], "failed", "1 of 1", 1),
+            ([Verdict.FALLBACK], "failed", "1 of 1", 0),
+            ([(Verdict.ERROR, ("stage", Stage.LOAD))], "failed", "1 of 1", 0),
+            ([(Verdict.CRASH, ("stage", Stage.LOAD))], "failed", "1 of 1", 0),
+            ([(Verdict.ERROR, ("stage", Stage.RUN))], "failed", "1 of 1", 1),
+            ([Verdict.PASS, (Verdict.UNSUPPORTED, ("stage", Stage.LOAD))], "partly", "1 of 2", 1),
+            ([Verdict.PASS, Verdict.KNOWN_FAILURE], "partly", "1 of 2", 2),
+            ([Verdict.PASS, Verdict.SKIPPED], "partly", "1 of 2", 1),
+            ([Verdict.PASS, Verdict.NOT_RUN], "partly", "1 of 2", 1),
+            ([Verdict.OBSERVED], "partly", "0 of 1", 1),
+            ([(Verdict.OBSERVED, ("stage", Stage.RUN))], "refused", "0 of 1", 0),
+            ([(Verdict.UNSUPPORTED, ("stage", Stage.LOAD))], "refused", "0 of 1", 0),
+            ([(Verdict.UNSUPPORTED, ("stage", Stage.RUN))], "refused", "0 of 1", 0),
+            ([(Verdict.KNOWN_FAILURE, ("stage", Stage.LOAD))], "refused", "0 of 1", 0),
+            ([Verdict.NOT_RUN], "untried", "0 of 1", 0),
+            ([Verdict.NOT_EXPRESSIBLE], "untried", "", 0),
+            ([(Verdict.UNSUPPORTED, ("stage", Stage.MAP))], "untried", "", 0),
+        ],
+    )
+    def test_classes(self, ended, shown, number, accepted):
+        """FLOAT64 of GATHER is documented from 4_1 on."""
+        pair = self.pair(*ended)
+
+        assert (True, shown, number, accepted) == (pair.documented, pair.shown.name, pair.number, pair.accepted)
+
+    @pytest.mark.parametrize(
+        ("ended", "where", "documented", "sign"),
+        [
+            ([(Verdict.UNSUPPORTED, ("stage", Stage.VALIDATE))], {"levels": ["3_0"]}, False, "·"),
+            ([Verdict.PASS], {"levels": ["3_0"]}, False, "✓*"),
+            ([Verdict.NOT_RUN], {"levels": ["3_0"]}, False, "·"),
+            ([(Verdict.UNSUPPORTED, ("stage", Stage.LOAD))], {"levels": ["3_0"]}, False, "○*"),
+            ([Verdict.PASS], {"levels": [None]}, True, "✓"),
+            ([Verdict.MISMATCH], {"levels": ["3_0", "4_1"]}, True, "✗"),
+            ([Verdict.PASS], {"levels": ["3_0"], "data_type": "FLOAT32"}, True, "✓"),
+            ([Verdict.NOT_EXPRESSIBLE], {"data_type": "?"}, None, "·"),
+            ([Verdict.PASS], {"operator": "ONNX Gather"}, None, "✓"),
+        ],
+    )
+    def test_documented(self, ended, where, documented, sign):
+        """The highest feature level of the runs decides; without one it is the newest."""
+        pair = self.pair(*ended, **where)
+
+        assert (documented, sign) == (pair.documented, pair.sign)
+
+    def test_no_case(self):
+        """A pair that is documented has a cell, too; one that no operator of the run has is left out."""
+        shown = self.picture(Verdict.PASS, levels=["3_0"])
+        signs = {type: pair.shown.sign for type, pair in zip(shown.data_types, shown.rows["GATHER"], strict=True)}
+
+        assert {"FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64"} == {*signs}
+        assert {"FLOAT64": "✓"} == {type: sign for type, sign in signs.items() if sign != "\N{EN DASH}"}
+
+    def test_text(self):
+        """It counts the documented pairs, and says it of other ones."""
+        assert (
+            "Of the operators of this run, DirectML documents 11 pairs of operator and data type at feature level 4_1; "
+            "the provider accepted 1, 0 passed wholly, 1 with failures."
+        ) == self.picture(Verdict.PASS, Verdict.MISMATCH).text
+        assert self.picture(Verdict.PASS, levels=["3_0"]).text.endswith(
+            "documents 8 pairs of operator and data type at feature level 3_0; the provider accepted 0, 0 passed wholly, "
+            "0 with failures. Of other pairs, the provider accepted 1, 1 passed wholly, 0 with failures."
         )
 
-        (matrix,) = by_level([place(record, None)], [record])
-        (column,) = (column for column, cell in enumerate(matrix.rows["INT64"]) if cell["cases"])
-        cell = matrix.rows["INT64"][column]
+    def test_words(self):
+        pair = self.pair(Verdict.PASS, Verdict.PASS, Verdict.MISMATCH, Verdict.NOT_EXPRESSIBLE)
 
-        assert matrix.total["cases"] == 1
-        assert "4_1" == matrix.columns[column]
-        assert (1, accepted, right) == (cell["documented"], cell["accepted"], cell["right"])
+        assert "documented; 3 of 3 accepted; 2 pass, 1 mismatch, 1 not-expressible" == pair.words
+
+    def test_page(self, bundle):
+        """The page has the cells, the level, and the same numbers as data; a failed cell filters by failures."""
+        change_run(bundle, selection={"feature_level": "2_0"})
+        records = read_bundle(bundle).records
+
+        page = report(bundle)
+        section = re.search('<section id="support">.*?</section>', page, re.DOTALL)[0]
+        filters = [json.loads(html.unescape(text)) for text in re.findall("data-filter='(.*?)'", section)]
+        data = data_of(page)["support"]
+        rows = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+
+        assert "Feature level 2_0 is the one" in text_of(section) and "at feature level 2_0;" in text_of(section)
+        assert "✗*" in section and "✓ " in text_of(section), "GATHER_ELEMENTS came with 2_1"
+        assert "2_0" == data["level"]
+        assert len(records) == sum(row["cases"] for row in rows)
+        assert sum(record.failed for record in records) == sum(row["failed"] for row in rows) > 0
+        failed = [(row["operator"], row["data_type"]) for row in rows if row["shown"] == "failed"]
+        assert failed == [(one["operator"], one["data_type"]) for one in filters if one.get("failed") == "yes"]
+        assert {"yes", "no"} <= {*data_of(page)["words"]}
+
+    def test_unknown_level(self, bundle):
+        """A feature level that opmap does not know is named, and is no markup; the newest one is shown."""
+        change_run(bundle, selection={"feature_level": "<img>"})
+
+        page = report(bundle)
+
+        assert "Feature level 6_4: the runs of the bundle name <img>; this is" in text_of(page)
+        assert "<img>" not in page
 
 
 NOT_SHOWN = "record.file record.rule nodes path_proof lowered_as expected dxdispatch after ids relation.kind feature flips left_out"

@@ -138,6 +138,30 @@ class TestInBrowser:
         )
         assert " of " not in count_of(opened)
 
+    def test_support(self, opened):
+        """A click on a failed pair shows its failures only. All signs stand in the legend, and fit a phone."""
+        wanted = opened.value("""(() => {
+            const button = document.querySelector("#support td button.failed");
+            button.click();
+            return JSON.parse(button.dataset.filter);
+        })()""")
+        shown = opened.value("""[...document.querySelectorAll('#list summary')].map((line) =>
+            [line.querySelector(".verdict").textContent, line.querySelector("code").textContent])""")
+        signs, legend = (
+            opened.value(f"[...new Set([...document.querySelectorAll('{cells}')].map((c) => c.textContent[0]))]")
+            for cells in ("#support td .sign", "#support .legend .sign")
+        )
+        opened.size(400, 800, mobile=True)
+        table, room = opened.value("""(() => {
+            const table = document.querySelector(".support");
+            return [table.scrollWidth, table.parentElement.clientWidth];
+        })()""")
+
+        assert {"mismatch"} == {verdict for verdict, _ in shown}
+        assert all(id.startswith(f"{wanted['operator']}/{wanted['data_type']}/".lower()) for _, id in shown)
+        assert set(signs) <= set(legend) and len(legend) == 7
+        assert table <= room
+
     def test_opens_a_failure(self, opened):
         """The cases of a cause; one that is opened says what was wrong, and the command that runs it again."""
         told = opened.value("""new Promise((done) => {
