@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from ..errors import InputError, in_file, names, shown
 from ..files import read_text
@@ -23,8 +23,18 @@ from .globs import check_globs, is_glob, matcher
 from .probes import Probe, probes
 from .variants import PLAIN, VARIANTS, Variant
 
-if TYPE_CHECKING:
-    from ..engines.providers import Provider
+
+class CanRun(Protocol):
+    """What is known of a provider when its cases are selected (see opmap.engines.providers.Provider)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sessions(self) -> bool: ...
+    @property
+    def runs_cases(self) -> bool: ...
+    @property
+    def third_party(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +161,7 @@ class Selection:
             return Wanted(ids=self.all_ids, globs=self.wanted.globs).has_prefix(CONTRACT)
         return self.tier == "contract"
 
-    def probes(self, provider: Provider | None = None) -> list[Probe | ContractProbe]:
+    def probes(self, provider: CanRun | None = None) -> list[Probe | ContractProbe]:
         """Returns the probes and contract probes that the provider can run; without a provider, all.
 
         Contract probes are in the tiers `contract` and `full`, and in every tier if an id or a glob begins with `contract/`.
@@ -164,7 +174,7 @@ class Selection:
             chosen += self._contract_probes(provider, fits)
         return chosen
 
-    def _contract_probes(self, provider: Provider | None, fits: Callable[[str], bool]) -> list[ContractProbe]:
+    def _contract_probes(self, provider: CanRun | None, fits: Callable[[str], bool]) -> list[ContractProbe]:
         named = [text for text in (*self.all_ids, *self.wanted.globs, *self.globs) if text.startswith(CONTRACT)]
         in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.all_ids)
         matches = matcher(named)
@@ -204,7 +214,7 @@ def is_operator(word: str) -> bool:
         return False
 
 
-def has_variant(provider: Provider, variant: Variant) -> bool:
+def has_variant(provider: CanRun, variant: Variant) -> bool:
     """Returns whether a provider has a variant.
 
     A provider that runs cases has the catalogue's own cases only. A third party's provider without sessions has every

@@ -3,6 +3,7 @@ decoded."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..files import read_bytes
 from ..limits import MAX_JSON_VALUES, MAX_NESTING, MAX_RECORD_BYTES
 
@@ -70,6 +71,31 @@ def decode(content: bytes, type: type[T]) -> T:
         return msgspec.json.decode(content, type=type)
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def check_keys(path: Path, *, lines: bool = False) -> None:
+    """Raises InputError if an object in a JSON file, or with `lines` in one of its lines, has a key twice: `decode` takes
+    the last one.
+
+    The file must have been read before, so that its limits hold. A missing file has no keys.
+    """
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        for number, content in enumerate(file if lines else [file.read()], 1):
+            try:
+                json.loads(content, object_pairs_hook=_unique, parse_int=str)
+            except ValueError as error:
+                raise InputError(str(error), path=f"line {number}" if lines else None, file=str(path)) from None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> None:
+    """Raises InputError if a key is there twice."""
+    keys = set[str]()
+    for key, _ in pairs:
+        if key in keys:
+            raise InputError(f"must have the key {shown(key)} once in each object, got it twice")
+        keys.add(key)
 
 
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
