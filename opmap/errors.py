@@ -49,8 +49,8 @@ class InputError(OpmapError, ValueError):
     """Raised if input from outside cannot be used: a file, a JSON value, an option.
 
     `path` is the position inside the file (`$.resources.x`), `file` is the file's name, `rule` is the id of the broken
-    rule, if there is one. Control characters and line breaks are escaped, and each part is cut: the file's name to MAX_NAME, the others to
-    MAX_LINE.
+    rule, if there is one. Control characters and line breaks are escaped, and each part is cut: the file's name to
+    MAX_NAME, the others to MAX_LINE.
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
@@ -113,8 +113,8 @@ class MappingError(OpmapError, ValueError):
 class ProviderError(OpmapError, RuntimeError):
     """Raised if an execution provider is missing, cannot load a model, or fails to run it.
 
-    `stage` is the stage that failed; None if no stage was reached. `verdict` is the verdict of the case. The message may
-    come from outside: it is cleaned (see `clean`).
+    `stage` is the stage that failed; None if no stage was reached. `verdict` is the verdict of the case. The message
+    may come from outside: it is cleaned (see `clean`).
     """
 
     verdict: ClassVar[Verdict] = Verdict.ERROR
@@ -182,7 +182,10 @@ def one_line(text: str) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Returns the first line of a message, without a stack that follows in it. A message that begins with its stack stays whole."""
+    """Returns the first line of a message, without a stack that follows in it.
+
+    A message that begins with its stack stays whole.
+    """
     line = text.partition("\n")[0]
     start = _STACK.split(line, maxsplit=1)[0]
     return line if start.endswith(":") else start
@@ -194,7 +197,9 @@ def short_line(text: str) -> str:
 
 
 def cut(text: str, limit: int = MAX_LINE) -> str:
-    """Returns the beginning of a text, with a note of how many characters are left out if it is longer than the limit."""
+    """Returns the beginning of a text, with a note of how many characters are left out if it is longer than the
+    limit.
+    """
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit:,} more characters)"
 
 
@@ -210,7 +215,8 @@ def names(values: Collection[object]) -> str:
 
 
 _STACK = re.compile(
-    r"\s+(?:stack (?:back)?trace:|(?:(?:current )?thread \w+ (?:\[[^\]]*\] )?|stack )?\(most recent call first\)|traceback \(most)",
+    r"\s+(?:stack (?:back)?trace:|(?:(?:current )?thread \w+ (?:\[[^\]]*\] )?|stack )?\(most recent call first\)"
+    r"|traceback \(most)",
     re.IGNORECASE,
 )
 """The words with which Rust, C++ and Python begin a stack."""

@@ -1,4 +1,5 @@
-"""Reads text and TOML files from outside, size-limited, and writes files completely or not at all; JSON for any text."""
+"""Reads text and TOML files from outside, size-limited, and writes files completely or not at all; JSON for any
+text."""
 
 from __future__ import annotations
 
@@ -28,17 +29,19 @@ TEMPORARY = ".opmap-"
 """The name of every temporary file and folder of opmap begins so."""
 
 LONG_PATH = 100
-"""From this length on, the path of a folder gets a form on Windows to which its limit of 260 characters does not apply."""
+"""From this length on, the path of a folder gets a form on Windows to which its limit of 260 characters does not
+apply."""
 
 PATIENCE = 2.0
-"""For how many seconds opmap tries to replace a file that another program holds: a virus scanner, OneDrive, an editor."""
+"""For how many seconds opmap tries to replace a file that another program holds: a virus scanner, OneDrive, an
+editor."""
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Returns a file's text, without a byte order mark.
 
-    It is UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it. Raises InputError if there is no such file, or if it is not a
-    regular file, cannot be read, is larger than MAX_FILE_BYTES, or is no such text.
+    It is UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it. Raises InputError if there is no such file,
+    or if it is not a regular file, cannot be read, is larger than MAX_FILE_BYTES, or is no such text.
     """
     content = read_bytes(path)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -78,10 +81,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def file_inside(folder: str | os.PathLike[str], name: str, whose: str) -> Path:
-    """Returns the path of a file that another file names. It must lie in that file's folder, also after links are followed.
+    """Returns the path of a file that another file names.
 
-    `whose` is the other file in words, as "the JSON file's". Raises InputError if the file lies elsewhere, or if no file can
-    have the name.
+    It must lie in that file's folder, also after links are followed.
+
+    `whose` is the other file in words, as "the JSON file's". Raises InputError if the file lies elsewhere, or if no
+    file can have the name.
     """
     folder = Path(folder)
     try:
@@ -108,8 +113,8 @@ def without_limit(path: str | os.PathLike[str]) -> Path:
 def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> None:
     """Writes a file completely or not at all: into a temporary file beside it, which then replaces it.
 
-    `content` may be given in parts, which are never in memory together. A symbolic link at `path` is replaced, not followed.
-    Raises OSError; the temporary file is removed then.
+    `content` may be given in parts, which are never in memory together. A symbolic link at `path` is replaced, not
+    followed. Raises OSError; the temporary file is removed then.
     """
     path = Path(path)
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
@@ -126,7 +131,10 @@ def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -
 
 
 def write_output(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file as `write_file` does; into a device or a pipe if that is there. Raises InputError if it cannot be written."""
+    """Writes a file as `write_file` does; into a device or a pipe if that is there.
+
+    Raises InputError if it cannot be written.
+    """
     try:
         if is_stream(path):
             with suppress(OSError, ValueError, AttributeError):  # stdout is closed, or is no file
@@ -150,7 +158,8 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def check_output(path: str | os.PathLike[str], mark: bytes, inputs: Iterable[str | Path], *, force: bool) -> None:
-    """Raises InputError if a file must not be written over: one of the inputs, or without `force` one that opmap did not write.
+    """Raises InputError if a file must not be written over: one of the inputs, or without `force` one that opmap did
+    not write.
 
     What opmap writes has its `mark` in the first 4,096 bytes. A file that is empty, a device and a pipe are free.
     """
@@ -168,7 +177,10 @@ def check_output(path: str | os.PathLike[str], mark: bytes, inputs: Iterable[str
 
 
 def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Moves a file or folder to a path of the same file system, as `os.replace` does. Raises OSError, also for a device or a pipe."""
+    """Moves a file or folder to a path of the same file system, as `os.replace` does.
+
+    Raises OSError, also for a device or a pipe.
+    """
     if is_stream(target):
         raise OSError(errno.EEXIST, "must be a file, got a device or a pipe", str(target))
     _patiently(lambda: os.replace(source, target))
@@ -194,8 +206,8 @@ def _patiently(action: Callable[[], None]) -> None:
 def to_json(value: object) -> bytes:
     """Returns a value as JSON in printable characters: a control character is escaped (`\\u202e`), as JSON says.
 
-    A character that UTF-8 does not have, half of a surrogate pair, becomes the six characters `\\udc80`. File names, and
-    messages of a provider, can hold such characters.
+    A character that UTF-8 does not have, half of a surrogate pair, becomes the six characters `\\udc80`. File names,
+    and messages of a provider, can hold such characters.
     """
     try:
         content = msgspec.json.encode(value)
@@ -221,7 +233,10 @@ def _escaped(value: object) -> object:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Returns the document that a TOML text holds. Raises InputError if it is no TOML, too large or nested too deeply."""
+    """Returns the document that a TOML text holds.
+
+    Raises InputError if it is no TOML, too large or nested too deeply.
+    """
     if len(text) > MAX_TOML_BYTES:
         raise InputError(f"must be at most {MAX_TOML_BYTES} characters of TOML, got {len(text)}")
     _check_nesting(text)

@@ -46,7 +46,8 @@ MAX_DIGITS = 4300
 """The most digits of a decimal number in a file. Python refuses to read and to print a longer one."""
 
 MAX_COMMANDS = 10_000
-"""The most commands of a DxDispatch JSON file, and so the most dispatches; the most nodes of an ONNX model that are judged."""
+"""The most commands of a DxDispatch JSON file, and so the most dispatches; the most nodes of an ONNX model that are
+judged."""
 
 MAX_SIZES = 64
 """The most sizes, strides and flags of a tensor desc in a JSON file, and the most sizes of an array in a frame. A valid
@@ -65,7 +66,8 @@ MAX_VALUES_BYTES = 2**30
 """The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""
 
 MAX_EXPOSED_BYTES = 2**28
-"""The most bytes of inner values that one run of a model from outside shows as further outputs. More are shown by several runs."""
+"""The most bytes of inner values that one run of a model from outside shows as further outputs. More are shown by
+several runs."""
 
 MAX_IDS = 200_000
 """The most case ids that the option --case takes, the ids in files included. The tier `full` has fewer cases."""
@@ -104,8 +106,8 @@ MAX_GRAPH_BYTES = 4 * 2**20
 """The largest serialized DirectML graph, in bytes. A part that is used several times counts several times."""
 
 MAX_MODEL_PARTS = 2**20
-"""The most fields of all messages in an ONNX file: nodes, names, attributes, numbers outside arrays. Each takes more memory
-than its bytes."""
+"""The most fields of all messages in an ONNX file: nodes, names, attributes, numbers outside arrays. Each takes more
+memory than its bytes."""
 
 MAX_MESSAGES_DEEP = 64
 """The deepest nesting of messages in an ONNX file. A subgraph in a subgraph is three deeper."""

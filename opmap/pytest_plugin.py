@@ -44,7 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Opens the provider, reads the known failures and chooses the cases, if they were named: an error in them ends the run here."""
+    """Opens the provider, reads the known failures and chooses the cases, if they were named: an error in them ends the
+    run here.
+    """
     state = config.stash[_STATE] = _State(config)
     config.pluginmanager.register(state, "opmap-state")
     given = {name for name in of_command(PYTEST, OPTIONS) if getattr(config.option, f"opmap_{name}")}
@@ -68,7 +70,10 @@ def _refuse_workers(config: pytest.Config, state: _State) -> None:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Makes an error of opmap the one that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
+    """Makes an error of opmap the one that ends pytest with one line.
+
+    It names an option as pytest does: --opmap-filter for --filter.
+    """
     try:
         yield
     except OpmapError as error:
@@ -115,9 +120,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Completes the bundle. Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
+    """Completes the bundle.
 
-    A run whose cases are all skipped because they are dangerous fails too, and if the provider is required, one without a proven case.
+    Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
+
+    A run whose cases are all skipped because they are dangerous fails too, and if the provider is required, one without
+    a proven case.
     """
     state = session.config.stash[_STATE]
     state.end(exitstatus)
@@ -132,7 +140,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """Prints how many cases are proven to have run on the provider, the stale known failures, the total, and where the report is."""
+    """Prints how many cases are proven to have run on the provider, the stale known failures, the total, and where the
+    report is.
+    """
     state = terminalreporter.config.stash[_STATE]
     if state.tally.judged or state.required:
         terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
@@ -171,7 +181,10 @@ def opmap_probe(request: pytest.FixtureRequest) -> Probe | ContractProbe:
 
 @pytest.fixture
 def opmap_check(request: pytest.FixtureRequest) -> Check:
-    """A function that judges a case or probe and returns its record. By the verdict it fails, skips or xfails the test."""
+    """A function that judges a case or probe and returns its record.
+
+    By the verdict it fails, skips or xfails the test.
+    """
     state = request.config.stash[_STATE]
     with _usage_errors():
         state.session.open()
@@ -207,8 +220,8 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
 class _State:
     """The session of opmap in one pytest process, and the counts of its results.
 
-    It is registered as a plugin, so that it receives every report. Under pytest-xdist the controlling process receives the
-    reports of all workers. `judged` has the records of which there is no report yet, as JSON, and their seconds.
+    It is registered as a plugin, so that it receives every report. Under pytest-xdist the controlling process receives
+    the reports of all workers. `judged` has the records of which there is no report yet, as JSON, and their seconds.
     """
 
     def __init__(self, config: pytest.Config):
@@ -239,7 +252,9 @@ class _State:
         return {item.id for item in self.session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts what a test judged, and writes its records into the bundle: of a case that is judged twice, the first."""
+        """Counts what a test judged, and writes its records into the bundle: of a case that is judged twice, the
+        first.
+        """
         for seconds, text in getattr(report, "opmap_records", ()):
             record = self._decoded(text)
             self.tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)

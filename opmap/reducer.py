@@ -1,7 +1,8 @@
-"""The reducer: makes a failing value smaller, as long as it fails in the same way. For cases, sequences of cases, and plans.
+"""The reducer: makes a failing value smaller, as long as it fails in the same way. For cases, sequences of cases, and
+plans.
 
-Its user gives the moves, in order: first those that delete, then those that lower. `without_some`, `lower_numbers` and `plainer`
-are moves for lists, numbers, and anything that msgspec structs are made of.
+Its user gives the moves, in order: first those that delete, then those that lower. `without_some`, `lower_numbers` and
+`plainer` are moves for lists, numbers, and anything that msgspec structs are made of.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def shrink(
 ) -> T:
     """Returns the smallest value that still fails: none of the reductions makes it smaller.
 
-    `value` itself is known to fail. A value whose `key` was seen before is not tried again; one that is not `valid` counts as no
-    trial. Ends earlier when the budget is spent.
+    `value` itself is known to fail. A value whose `key` was seen before is not tried again; one that is not `valid`
+    counts as no trial. Ends earlier when the budget is spent.
     """
     budget, seen = budget or Budget(), {key(value)}
 

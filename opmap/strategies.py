@@ -76,12 +76,14 @@ def descriptors(
     dimension_counts: tuple[int, int] = (1, 8),
     max_elements: int = MAX_ELEMENTS,
 ) -> st.SearchStrategy[OperatorDesc]:
-    """Returns a strategy of valid descriptors. They are packed, but for an input whose strides are what the operator is for.
+    """Returns a strategy of valid descriptors.
+
+    They are packed, but for an input whose strides are what the operator is for.
 
     `operators` are names without DML_OPERATOR_, by default all operators. `data_types` and `index_types` are by default
-    those that the highest feature level supports; an operator without index tensors leaves `index_types` out. `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has
-    more than `max_elements` elements; the lowest limit is 8. Hypothesis reduces a failing example to few dimensions and
-    small sizes.
+    those that the highest feature level supports; an operator without index tensors leaves `index_types` out.
+    `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has more than `max_elements` elements; the lowest
+    limit is 8. Hypothesis reduces a failing example to few dimensions and small sizes.
 
     Raises ValueError if an operator or a type is unknown, a range is outside its limits, or a selection is empty.
     """
@@ -107,8 +109,8 @@ def descriptors(
 def cases(**options: Unpack[Options]) -> st.SearchStrategy[Case]:
     """Returns a strategy of cases: valid descriptors with values for their inputs. Options are those of `descriptors`.
 
-    Data tensors hold any bit patterns, such as NaN payloads and denormals. Indices are in range; they can be negative if
-    the index type is signed. A case's id follows from its descriptor and values.
+    Data tensors hold any bit patterns, such as NaN payloads and denormals. Indices are in range; they can be negative
+    if the index type is signed. A case's id follows from its descriptor and values.
     """
     return _cases(descriptors(**options))
 
@@ -141,9 +143,9 @@ _SEEDS = st.integers(0, 2**16)
 class SessionMachine(RuleBasedStateMachine):
     """Opens, runs and drops random sessions on a provider, and checks every result with the model of the state.
 
-    A subclass gives `open_provider`, and perhaps `kind`, which is that of `sequences`. Hypothesis draws the graphs and the
-    order of the rules; what one rule does follows from one seed, because a draw per value would be slow. An example with
-    a node that ONNX Runtime has no kernel for is left out.
+    A subclass gives `open_provider`, and perhaps `kind`, which is that of `sequences`. Hypothesis draws the graphs and
+    the order of the rules; what one rule does follows from one seed, because a draw per value would be slow. An example
+    with a node that ONNX Runtime has no kernel for is left out.
     """
 
     kind = "session"

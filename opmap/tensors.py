@@ -20,8 +20,8 @@ from .errors import InputError, shown
 class DataType(enum.Enum):
     """DML_TENSOR_DATA_TYPE, the types that the operators use; and BOOL, an ONNX type for which DirectML has UINT8.
 
-    `number` is DirectML's, `size` the bytes per element, `kind` the kind of number, `code` the letter of Python's struct
-    and array modules.
+    `number` is DirectML's, `size` the bytes per element, `kind` the kind of number, `code` the letter of Python's
+    struct and array modules.
     """
 
     FLOAT32 = (1, 4, "float", "f")
@@ -95,7 +95,10 @@ class Tensor:
 
     @property
     def memory(self) -> memoryview:
-        """The elements as little-endian memory, row-major. Nothing is copied from an array, and nobody can change it."""
+        """The elements as little-endian memory, row-major.
+
+        Nothing is copied from an array, and nobody can change it.
+        """
         bits = self.bits
         if not isinstance(bits, (array, memoryview)):
             bits = array(self.data_type.bits_code, bits)
@@ -103,7 +106,10 @@ class Tensor:
 
     @cached_property
     def values(self) -> Sequence[int | float]:
-        """The elements as numbers, for display and as indices. A signalling NaN loses its bits when it becomes a float."""
+        """The elements as numbers, for display and as indices.
+
+        A signalling NaN loses its bits when it becomes a float.
+        """
         return from_bits(self.data_type, self.bits)
 
     @property
@@ -262,8 +268,9 @@ SCALAR_VALUES = 64
 def sums(data_type: DataType, start: int, step: int, count: int) -> array[int]:
     """Returns the bit patterns of start, start + step, start + 2 * step and so on, as long as no rounding can differ.
 
-    `start` and `step` are bit patterns. At most `count` numbers are returned. Unsigned numbers wrap around. The list ends
-    before a signed number leaves its type, and before k * step or the sum is no normal number, or none that the float type holds.
+    `start` and `step` are bit patterns. At most `count` numbers are returned. Unsigned numbers wrap around. The list
+    ends before a signed number leaves its type, and before k * step or the sum is no normal number, or none that the
+    float type holds.
     """
     width = data_type.size * 8
     if data_type.kind == "unsigned":
@@ -306,7 +313,9 @@ def scalar_values(data_type: DataType) -> tuple[int, ...]:
 
 @cache
 def float_values(data_type: DataType) -> tuple[int, ...]:
-    """Returns the bit patterns that drawn FLOATs have: the numbers of `scalar_values` of a data type that a FLOAT holds."""
+    """Returns the bit patterns that drawn FLOATs have: the numbers of `scalar_values` of a data type that a FLOAT
+    holds.
+    """
     values = [(same_number(value, data_type, DataType.FLOAT32), value) for value in scalar_values(data_type)]
     return tuple(dict.fromkeys(bits for bits, value in values if is_exact(value, data_type, DataType.FLOAT32)))
 
@@ -318,7 +327,8 @@ def is_exact(bits: int, before: DataType, after: DataType) -> bool:
 
 
 def scalar_bits(data_type: DataType, value: object) -> int:
-    """Returns the bit pattern of a scalar that a page prints: of a negative number in an unsigned type, the one that addition takes for it.
+    """Returns the bit pattern of a scalar that a page prints: of a negative number in an unsigned type, the one that
+    addition takes for it.
 
     Raises InputError if the value does not fit the type.
     """

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 Tier = Literal["smoke", "standard", "full", "contract"]
-"""The tiers. `smoke`, `standard` and `full` have ever more cases. `contract` has the contract probes, and `full` has them too."""
+"""The tiers. `smoke`, `standard` and `full` have ever more cases. `contract` has the contract probes, and `full` has
+them too."""
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 
@@ -32,15 +33,15 @@ CONTRACT = "contract/"
 
 
 Standing = Literal["right", "excused", "failed", "broken", "not run"]
-"""How a verdict stands: the values are right; nothing is wrong, but nothing was shown either; something is wrong; the run itself
-went wrong, so its message may hold addresses and times; nothing ran. The first two leave a run green."""
+"""How a verdict stands: the values are right; nothing is wrong, but nothing was shown either; something is wrong; the
+run itself went wrong, so its message may hold addresses and times; nothing ran. The first two leave a run green."""
 
 
 class Verdict(enum.StrEnum):
     """What happened to one case or probe.
 
-    `standing` says how reports, JUnit and repetitions treat it, and `colour` is its colour in tables. `text` is its meaning in
-    one sentence.
+    `standing` says how reports, JUnit and repetitions treat it, and `colour` is its colour in tables. `text` is its
+    meaning in one sentence.
     """
 
     standing: Standing
@@ -143,7 +144,8 @@ class JudgedBy(enum.StrEnum):
     """The documentation's pseudocode."""
 
     ONNX = "onnx"
-    """ONNX's definition: the node has no valid descriptor. The value is the CPU EP's, or that of ONNX's reference evaluator."""
+    """ONNX's definition: the node has no valid descriptor. The value is the CPU EP's, or that of ONNX's reference
+    evaluator."""
 
     FILE = "file"
     """The expected file beside the model. Nothing else has a value."""
@@ -156,7 +158,8 @@ class Fate(enum.StrEnum):
     """It ran on the provider."""
 
     FOLDED = "folded"
-    """ONNX Runtime computed it at load, because all its inputs are constants. A second session without ConstantFolding ran it."""
+    """ONNX Runtime computed it at load, because all its inputs are constants. A second session without ConstantFolding
+    ran it."""
 
     OPTIMIZED_AWAY = "optimized away"
     """ONNX Runtime's optimizers removed it, or put another node in its place."""

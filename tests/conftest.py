@@ -53,7 +53,10 @@ def run_opmap(capsys):
 
 @pytest.fixture
 def refusal(run_opmap):
-    """Runs opmap with these words, which it must refuse: exit code 2, nothing on stdout. Returns the one line on stderr."""
+    """Runs opmap with these words, which it must refuse: exit code 2, nothing on stdout.
+
+    Returns the one line on stderr.
+    """
 
     def run(*words):
         out, err = run_opmap(2, *words)

@@ -2,9 +2,9 @@
 
     python tools/measure_directml.py
 
-On Windows, or as a program in the folder of tools/dml_linux. First 2,000 random cases warm up; then 1,000 more, and 1,000 again, must
-leave no growth. Every hundredth case has a binding that DirectML refuses, which costs a DirectML device. Then cases of the tier `smoke`
-run on both, in one process: the ratio is what can be compared between machines.
+On Windows, or as a program in the folder of tools/dml_linux. First 2,000 random cases warm up; then 1,000 more, and
+1,000 again, must leave no growth. Every hundredth case has a binding that DirectML refuses, which costs a DirectML
+device. Then cases of the tier `smoke` run on both, in one process: the ratio is what can be compared between machines.
 """
 
 from __future__ import annotations
@@ -164,15 +164,15 @@ def main() -> int:
         seconds = time.perf_counter() - start
         taken.append(usage())
         memory, handles = taken[-1]
-        print(
-            f"{len(cases)} cases: {1000 * seconds / len(cases):.2f} ms each; {memory / 2**20:.2f} MiB, {handles} handles"
-        )
+        each = 1000 * seconds / len(cases)
+        print(f"{len(cases)} cases: {each:.2f} ms each; {memory / 2**20:.2f} MiB, {handles} handles")
     grown = taken[-1][0] - taken[0][0], taken[-1][1] - taken[0][1]
     print(f"after {WARM_UP} cases, {2 * MORE} more: {grown[0] / 2**20:+.2f} MiB, {grown[1]:+d} handles")
     direct, session = times(device, arena)
     direct_ms, session_ms = (1000 * statistics.median(durations) for durations in (direct, session))
     print(
-        f"{len(direct)} cases of smoke: DirectML {direct_ms:.3f} ms, DirectML EP {session_ms:.3f} ms (medians), 1 to {session_ms / direct_ms:.1f}"
+        f"{len(direct)} cases of smoke: DirectML {direct_ms:.3f} ms, DirectML EP {session_ms:.3f} ms (medians), "
+        f"1 to {session_ms / direct_ms:.1f}"
     )
     arena.release()
     device.close()

@@ -2,13 +2,13 @@
 
     python tools/measure_house.py [--json] [--calls]
 
-- Code lines: lines without blank lines, comments and docstrings. Rooms: the top-level entries of `opmap/`. Layers: those
-  of the import contract in pyproject.toml.
-- An operator: the code lines of its Python file, and the lines of its spec without blank lines, comments, tables of supported
-  types and examples; at most 80 and 150 are wanted. `--operators` lists them.
-- Calls: the Python functions of opmap that run while `ValidationRun.judge_all` judges one case of `standard` on the CPU EP, in a
-  process that judged nothing before; the files that they are in; and the calls from one room into another. `--calls`
-  lists them.
+- Code lines: lines without blank lines, comments and docstrings. Rooms: the top-level entries of `opmap/`. Layers:
+  those of the import contract in pyproject.toml.
+- An operator: the code lines of its Python file, and the lines of its spec without blank lines, comments, tables of
+  supported types and examples; at most 80 and 150 are wanted. `--operators` lists them.
+- Calls: the Python functions of opmap that run while `ValidationRun.judge_all` judges one case of `standard` on the CPU
+  EP, in a process that judged nothing before; the files that they are in; and the calls from one room into another.
+  `--calls` lists them.
 """
 
 from __future__ import annotations

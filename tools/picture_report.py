@@ -2,8 +2,8 @@
 
     python tools/picture_report.py
 
-It runs a planted fault, diagnoses it, and photographs the top of the report with Chromium (on Linux or macOS; its path in
-OPMAP_CHROMIUM, if it is not on PATH). Renew the picture when the report looks different.
+It runs a planted fault, diagnoses it, and photographs the top of the report with Chromium (on Linux or macOS; its path
+in OPMAP_CHROMIUM, if it is not on PATH). Renew the picture when the report looks different.
 """
 
 from __future__ import annotations

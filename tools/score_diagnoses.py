@@ -3,11 +3,11 @@
     python tools/score_diagnoses.py [WORDS ...] [--tier standard]
     python tools/score_diagnoses.py --defects [WORDS ...] [--tier smoke]
 
-Each fault model is run as a provider. It is named if the largest cause has it as its fault, or as one that cannot be told
-apart on the cases that failed. A fault that no case of the tier catches is left out. With words, only the faults whose
-names hold one of them. With `--defects`, `opmap diagnose` runs on the backends of tests/unit/planted_defects.py instead, and
-every sentence that it tells is held against the defect: `right`, `partly`, `don't know` or `false`. Its seconds are those of
-the processors.
+Each fault model is run as a provider. It is named if the largest cause has it as its fault, or as one that cannot be
+told apart on the cases that failed. A fault that no case of the tier catches is left out. With words, only the faults
+whose names hold one of them. With `--defects`, `opmap diagnose` runs on the backends of tests/unit/planted_defects.py
+instead, and every sentence that it tells is held against the defect: `right`, `partly`, `don't know` or `false`. Its
+seconds are those of the processors.
 Ends with 1 if a fault is not named, or if a sentence is false.
 """
 

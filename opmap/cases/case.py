@@ -29,10 +29,11 @@ INDEX_PATHS: Mapping[str, str] = {"input": PLAIN, "initializer": "init", "one": 
 class Case:
     """One descriptor with the values of its inputs, packed and by DirectML's field names.
 
-    `variant` names how it is brought to the provider. `index_pattern` and `data_pattern` name how the inputs are filled;
-    None if no pattern was used. `file` is the DxDispatch file that the case was read from; None for a case of the
-    catalogue. `layout` names the one of `layouts` that the case is in; None for the usual one.
-    `offsets` are where tensors begin in their buffers, in bytes, by field (default 0): only DirectML itself is given them.
+    `variant` names how it is brought to the provider. `index_pattern` and `data_pattern` name how the inputs are
+    filled; None if no pattern was used. `file` is the DxDispatch file that the case was read from; None for a case of
+    the catalogue. `layout` names the one of `layouts` that the case is in; None for the usual one.
+    `offsets` are where tensors begin in their buffers, in bytes, by field (default 0): only DirectML itself is given
+    them.
     """
 
     id: str

@@ -1,4 +1,5 @@
-"""The case catalogue: the cases of each tier, in order, built from the choice (`choice.py`) and from the small scope."""
+"""The case catalogue: the cases of each tier, in order, built from the choice (`choice.py`) and from the small
+scope."""
 
 from __future__ import annotations
 
@@ -187,8 +188,8 @@ def _example_case(operator: Operator, example: str) -> Case:
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
     """Returns a worked example as a descriptor and all its tensors, the output's with the values that the page prints.
 
-    A number that the page does not print, and that a rule gives, has this value. Raises PseudocodeError or InputError if the
-    text is not a whole example.
+    A number that the page does not print, and that a rule gives, has this value. Raises PseudocodeError or InputError
+    if the text is not a whole example.
     """
     example = spec.example(id).parsed()
     descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes, t.strides) for n, t in example.tensors.items()}
@@ -199,7 +200,9 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
 
 
 def small_scope(operator: Operator, wanted: Collection[str] | None = None) -> Iterator[Case]:
-    """Gives the small scope; with `wanted`, only the cases that can have one of these ids. Each descriptor gets the next index type, index pattern and data pattern in turn.
+    """Gives the small scope; with `wanted`, only the cases that can have one of these ids.
+
+    Each descriptor gets the next index type, index pattern and data pattern in turn.
 
     All data widths of one descriptor share them.
     """
@@ -224,7 +227,10 @@ def small_scope(operator: Operator, wanted: Collection[str] | None = None) -> It
 
 
 def _world_forms(spec: Spec) -> tuple[tuple[DataType, str], ...]:
-    """Returns the pairs of index type and index pattern in the small scope. An operator without indices has all patterns."""
+    """Returns the pairs of index type and index pattern in the small scope.
+
+    An operator without indices has all patterns.
+    """
     types = [DataType[name] for name in spec.usual_index_types] or [DataType.INT64, DataType.INT32]
     forms = itertools.product(types, index_patterns(spec))
     return tuple((t, pattern) for t, pattern in forms if t.kind == "signed" or not signed(pattern))

@@ -1,4 +1,5 @@
-"""The choice: what the tiers hold of each operator, as data. `tools/choose_cases` chooses it and writes it to `choices/`.
+"""The choice: what the tiers hold of each operator, as data. `tools/choose_cases` chooses it and writes it to
+`choices/`.
 
 The ids stand in the files, so that nothing is built to list them. A test holds the files against the spec.
 """
@@ -33,8 +34,9 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """Tier -> the parts that it adds to the tier before it, in the order of the catalogue.
 
 - `examples`: the documented examples that have values. `random`: cases of random descriptors.
-- `classes`: the first rows of the covering array, which hold every class of every parameter. `pairs`: the whole array, each row with
-  several values. `triples`: the rows that with these hold every possible triple. `wide` and `large`: the size classes of these names.
+- `classes`: the first rows of the covering array, which hold every class of every parameter. `pairs`: the whole array,
+  each row with several values. `triples`: the rows that with these hold every possible triple. `wide` and `large`: the
+  size classes of these names.
 - `nans`: NaNs with a payload in each float type. `stale state`: pairs of cases that expose state kept between runs.
 - `chosen` and `chosen of full`: random cases that catch most faults under a condition.
 - `small scope`: every valid descriptor of few dimensions and small sizes. It is enumerated, and no data.
@@ -72,7 +74,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     """The chosen cases of one operator.
 
     - `descriptors`: each descriptor once, as its members in the struct's order.
-    - `parts`: part -> its cases, each as the number of its descriptor and its id without the operator. No id is there twice.
+    - `parts`: part -> its cases, each as the number of its descriptor and its id without the operator. No id is there
+      twice.
     - `variants`: part -> variant -> the numbers of the cases in it, counted through `parts`.
     - `model`: the number of the descriptor of the operator's models in models/; None if there are none.
     - `impossible_pairs`: the pairs of classes that no row has. `possible_triples` counts the triples that a row has.
@@ -143,7 +146,10 @@ def _member(row: Any) -> Any:
 
 @cache
 def _decoder(kinds: tuple[tuple[bool, bool, bool], ...]) -> msgspec.json.Decoder[Any]:
-    """Returns the decoder for the members of a descriptor. `kinds` has for each member: is it a tensor, an array, optional?"""
+    """Returns the decoder for the members of a descriptor.
+
+    `kinds` has for each member: is it a tensor, an array, optional?
+    """
     types: list[Any] = []
     for is_tensor, is_array, optional in kinds:
         one: Any = TensorRow if is_tensor else int

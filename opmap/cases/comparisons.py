@@ -44,7 +44,8 @@ class Comparison:
 
     @cached_property
     def compare(self) -> Callable[[Any], Any]:
-        """The function that says whether it holds for a value of the feature; for an array of values, an array of answers.
+        """The function that says whether it holds for a value of the feature; for an array of values, an array of
+        answers.
 
         It is made once, because a search calls it millions of times.
         """

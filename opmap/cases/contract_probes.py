@@ -1,8 +1,8 @@
 """Contract probes: short programs over sessions and values, each with the answer that the documentation promises.
 
-The files `contract/SUBJECT.toml` hold them. A file begins with the models and arrays that its probes name. A model is in
-ONNX's text form; without a header it gets opmap's IR version and opset. A step is one of `engines.steps`, with what must
-happen:
+The files `contract/SUBJECT.toml` hold them. A file begins with the models and arrays that its probes name. A model is
+in ONNX's text form; without a header it gets opmap's IR version and opset. A step is one of `engines.steps`, with what
+must happen:
 
 - `expect`: the outputs by name, exactly these. For the step `concurrent` a list, with the outputs of each run.
 - `refused`: the step must fail. The documentation calls this use an error; the text of the error is not compared.

@@ -22,7 +22,8 @@ from .feature_names import FEATURES
 Value: TypeAlias = int | str | bool
 
 Features: TypeAlias = Mapping[str, Value]
-"""Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further entries."""
+"""Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further
+entries."""
 
 CATEGORIES = tuple(name for name, feature in FEATURES.items() if feature.kind == "word")
 """The features whose values are words."""
@@ -120,7 +121,8 @@ def _of_members(desc: OperatorDesc) -> Iterator[tuple[str, Value]]:
 
 
 def _of_node(desc: OperatorDesc) -> dict[str, Value]:
-    """Returns the ranks of the ONNX node that stands for the descriptor, and whether its indices are converted or reshaped.
+    """Returns the ranks of the ONNX node that stands for the descriptor, and whether its indices are converted or
+    reshaped.
 
     There are none if ONNX cannot express the descriptor.
     """

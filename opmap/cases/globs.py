@@ -28,7 +28,10 @@ def is_glob(text: str) -> bool:
 
 
 def may_match(glob: str, beginning: str) -> bool:
-    """Returns whether a glob can match a text that begins so. The glob's own beginning, up to its first mark, decides."""
+    """Returns whether a glob can match a text that begins so.
+
+    The glob's own beginning, up to its first mark, decides.
+    """
     own = re.split(r"[*?[]", glob, maxsplit=1)[0]
     return own.startswith(beginning) or beginning.startswith(own)
 

@@ -1,8 +1,8 @@
 """Questions about invalid indices: which index to give, in which case, and what each explanation says is read.
 
-A question is a case in which every second index is out of range, always with the same value. Every element of its data is
-unique and none is zero, so that each element of the output shows where it was read. An explanation is a simple rule for what
-an implementation may do with the index. `predictions` gives the addresses that each explanation predicts.
+A question is a case in which every second index is out of range, always with the same value. Every element of its data
+is unique and none is zero, so that each element of the output shows where it was read. An explanation is a simple rule
+for what an implementation may do with the index. `predictions` gives the addresses that each explanation predicts.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ CUT_64 = "cut to 64 bits"
 SIGNED = "read as signed"
 UNSIGNED = "read as unsigned"
 ZERO = "zero"
-"""The words of the explanations; opmap manual survey says what each means. An explanation is one word, or several with commas
-between."""
+"""The words of the explanations; opmap manual survey says what each means. An explanation is one word, or several with
+commas between."""
 
 
 def simplest(explanations: Iterable[str]) -> list[str]:
@@ -168,8 +168,8 @@ class IndexPosition:
 def predictions(place: IndexPosition, index: int, index_type: DataType) -> dict[str, set[tuple[int, ...]]]:
     """Returns the addresses that each explanation predicts for the affected elements.
 
-    An explanation may allow several: for example, whether a negative index counts from the end before it is clamped is left
-    open.
+    An explanation may allow several: for example, whether a negative index counts from the end before it is clamped is
+    left open.
     """
     predicted: dict[str, set[tuple[int, ...]]] = {}
 
@@ -255,7 +255,9 @@ def _tensors(desc: OperatorDesc, invalid: Mapping[str, tuple[int, int]]) -> dict
 
 
 def _unique(tensor: Tensor) -> Tensor:
-    """Returns a tensor of this type and sizes whose elements are unique, not zero and, if they are floats, plain numbers."""
+    """Returns a tensor of this type and sizes whose elements are unique, not zero and, if they are floats, plain
+    numbers.
+    """
     data_type, count = tensor.data_type, len(tensor.bits)
     if data_type.kind == "float":
         return Tensor.from_values(data_type, tensor.sizes, [512.5 + i for i in range(count)])
@@ -271,8 +273,8 @@ def _unique(tensor: Tensor) -> Tensor:
 def questions(operator: Operator) -> list[Question]:
     """Returns the questions about an operator: each invalid index in each place, for each data type and index type.
 
-    Each data type is asked about with a descriptor of its own, so that together they tell more explanations apart. There are
-    no questions about an operator that does not read one tensor at indices.
+    Each data type is asked about with a descriptor of its own, so that together they tell more explanations apart.
+    There are no questions about an operator that does not read one tensor at indices.
     """
     all_questions: list[Question] = []
     types = index_types(operator.name)
@@ -314,8 +316,8 @@ def _descriptors(operator: Operator) -> list[tuple[tuple[str, int, int], list[Op
 def _usable(desc: OperatorDesc) -> bool:
     """Returns whether a descriptor reads one tensor at indices, and all its tensors are small.
 
-    The input is a multiple of 4 bytes for each data type: DirectML rounds a tensor up to that, and the elements in between would
-    be neither inside nor outside of it.
+    The input is a multiple of 4 bytes for each data type: DirectML rounds a tensor up to that, and the elements in
+    between would be neither inside nor outside of it.
     """
     statements = desc.access.statements
     if len(statements) != 1 or not isinstance(statements[0], Move):

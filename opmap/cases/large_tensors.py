@@ -20,7 +20,8 @@ from ..tensors import Tensor, to_bits
 from .values import seed_of
 
 SAMPLE = 4096
-"""How many output elements are checked, if there are so many: the first, the last, and others that follow from the case id."""
+"""How many output elements are checked, if there are so many: the first, the last, and others that follow from the case
+id."""
 
 _FACTOR = 0x9E3779B97F4A7C15
 _CHUNK = 1 << 22
@@ -46,7 +47,9 @@ class LargeCase:
         return tensors
 
     def value(self, address: int) -> int:
-        """Returns the bits of an element of the data: the highest bits of a product, so that all bits of the address count."""
+        """Returns the bits of an element of the data: the highest bits of a product, so that all bits of the address
+        count.
+        """
         width = self.desc.output.data_type.size * 8
         return ((address + 1) * _FACTOR & (1 << 64) - 1) >> 64 - width
 

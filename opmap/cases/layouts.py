@@ -1,4 +1,5 @@
-"""Layouts: a share of the cases again, with strides, with larger tensors, or compiled as a graph. Only DirectML itself has them."""
+"""Layouts: a share of the cases again, with strides, with larger tensors, or compiled as a graph. Only DirectML itself
+has them."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def _fits(case: Case) -> bool:
 
 
 def _repeated(desc: OperatorDesc, name: str, source: RandomSource) -> int | None:
-    """Returns the dimension of an input that gets the stride 0; None for two of three inputs, for indices that write, and for outputs."""
+    """Returns the dimension of an input that gets the stride 0; None for two of three inputs, for indices that write,
+    and for outputs.
+    """
     if name not in desc.inputs or source.integer(0, 2):
         return None
     if name in desc.index_tensors() and rows_of(desc, name) is not None:

@@ -30,7 +30,8 @@ _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "ind
 def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
     """Returns every parameter of an operator with its classes, in the order of the covering arrays' columns.
 
-    An operator without index tensors lacks the parameters that describe indices, one without data tensors those that describe data.
+    An operator without index tensors lacks the parameters that describe indices, one without data tensors those that
+    describe data.
     """
     descriptor = operator.descriptor
     support = descriptor.spec().support[0]
@@ -153,6 +154,8 @@ def filled_case(desc: OperatorDesc, id: str) -> Case:
 
 
 def patterns_of(id: str) -> tuple[str, str]:
-    """Returns the index pattern and the data pattern, with its round, of a generated case's id; an empty text for none."""
+    """Returns the index pattern and the data pattern, with its round, of a generated case's id; an empty text for
+    none.
+    """
     parts = id_parts(id)
     return parts["index_pattern"].strip("-"), parts["round"].strip("-")

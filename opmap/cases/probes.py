@@ -44,8 +44,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model in ONNX's text form without its header, its inputs and output as flat values, and expected outcomes.
 
-    A model that ONNX forbids has no `output`: there is no right result, and a provider should refuse it. `opset` is that of the
-    model.
+    A model that ONNX forbids has no `output`: there is no right result, and a provider should refuse it. `opset` is
+    that of the model.
     """
 
     id: str

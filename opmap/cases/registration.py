@@ -22,8 +22,8 @@ def register_operator(
 
     `operator` is an `Operator` of `opmap/operators/contract.py`. `spec` is a TOML file in the form of `opmap/spec/`.
     `choice` is the JSON file that `tools/choose_cases` writes; without it the catalogue has the operator's
-    documented examples, random cases, and the small scope. Raises InputError if a file cannot be read or does not fit the operator, ValueError if
-    the name is taken.
+    documented examples, random cases, and the small scope. Raises InputError if a file cannot be read or does not fit
+    the operator, ValueError if the name is taken.
     """
     chosen = read_choice(choice) if choice is not None else None
     add_operator(operator, read_spec(spec))

@@ -1,4 +1,5 @@
-"""Descriptors that keep or break the rules of the pages: the worked examples, and what the spec says breaks each rule."""
+"""Descriptors that keep or break the rules of the pages: the worked examples, and what the spec says breaks each
+rule."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Question:
         return not wrong and all(t.buffer_element_count <= _MOST_ELEMENTS for t in tensors.values())
 
     def values(self) -> dict[str, Tensor]:
-        """Returns inputs: each element of a data tensor is its own address, and indices are below the smallest dimension.
+        """Returns inputs: each element of a data tensor is its own address, and indices are below the smallest
+        dimension.
 
         So every index points into every dimension, whichever one it is applied to, and the output shows what was read.
         """
@@ -60,7 +62,9 @@ _PATTERN = (1, 0, 2, 2, 1, 0, 1)
 
 
 def questions() -> Iterator[Question]:
-    """Gives the examples as corrected, and as printed if that breaks a rule; descriptors that break each rule; layouts that break none."""
+    """Gives the examples as corrected, and as printed if that breaks a rule; descriptors that break each rule; layouts
+    that break none.
+    """
     for spec in all_specs():
         yield from _examples(spec)
     for tensor_rule in tensor_rules().rules:

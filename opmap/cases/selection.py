@@ -39,7 +39,10 @@ class CanRun(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is named of the catalogue: ids, found in every tier, and globs, which choose in the tier. One of them must fit."""
+    """What is named of the catalogue: ids, found in every tier, and globs, which choose in the tier.
+
+    One of them must fit.
+    """
 
     ids: Sequence[str] = ()
     globs: Sequence[str] = ()
@@ -50,8 +53,8 @@ class Wanted:
     def of(cls, words: Iterable[str], operators: Iterable[str] = ()) -> Wanted:
         """Returns what the words `ID|GLOB|FILE` and the names of operators say.
 
-        A word that is the name of a file stands for the ids and globs in it. Raises InputError for a file that is no list of
-        ids, for an operator that does not exist, and beyond the limits.
+        A word that is the name of a file stands for the ids and globs in it. Raises InputError for a file that is no
+        list of ids, for an operator that does not exist, and beyond the limits.
         """
         ids: list[str] = []
         names_of = [own.lower() for name in operators for own in operators_named(name)]
@@ -83,11 +86,11 @@ class Wanted:
 class Selection:
     """Selects cases and probes, then keeps one shard of the selection.
 
-    What is selected fits `wanted`, one of the `globs`, and one of the `ids`; of these, what is empty takes all. An id may be that of a
-    case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
-    the first shard has probes; each shard has a part of the contract probes. Without `variants`, cases that are other cases
-    in a variant are left out. With `layouts`, a share of the cases is there once more, in a layout that only DirectML itself
-    has. Raises InputError if there are too many globs, or if one is too long.
+    What is selected fits `wanted`, one of the `globs`, and one of the `ids`; of these, what is empty takes all. An id
+    may be that of a case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
+    the first shard has probes; each shard has a part of the contract probes. Without `variants`, cases that are other
+    cases in a variant are left out. With `layouts`, a share of the cases is there once more, in a layout that only
+    DirectML itself has. Raises InputError if there are too many globs, or if one is too long.
     """
 
     tier: Tier = "smoke"
@@ -121,8 +124,8 @@ class Selection:
     def listed(self) -> list[Listed]:
         """Returns the selected cases, not yet built.
 
-        Raises InputError if an id exists in no tier; or if no case is selected, unless everything that is named is for probes, or
-        the tier has only contract probes.
+        Raises InputError if an id exists in no tier; or if no case is selected, unless everything that is named is for
+        probes, or the tier has only contract probes.
         """
         found: list[Listed] = []
         if self.all_ids:
@@ -145,7 +148,8 @@ class Selection:
     def unmatched(self) -> str:
         """What the message says if nothing is selected."""
         if self.wanted and not (self.globs or self.ids):
-            return f"must fit a case of tier {self.tier}, got {names([*map(shown, (*self.wanted.ids, *self.wanted.globs))])}"
+            wanted = names([*map(shown, (*self.wanted.ids, *self.wanted.globs))])
+            return f"must fit a case of tier {self.tier}, got {wanted}"
         return f"--filter must match a case, got {names([*map(shown, self.globs)])}"
 
     @property
@@ -164,7 +168,8 @@ class Selection:
     def probes(self, provider: CanRun | None = None) -> list[Probe | ContractProbe]:
         """Returns the probes and contract probes that the provider can run; without a provider, all.
 
-        Contract probes are in the tiers `contract` and `full`, and in every tier if an id or a glob begins with `contract/`.
+        Contract probes are in the tiers `contract` and `full`, and in every tier if an id or a glob begins with
+        `contract/`.
         """
         fits = self.fits()
         plain = (bool(self.all_ids) or self.tier != "contract") and self.shard[0] == 1
@@ -192,7 +197,10 @@ class Selection:
 
 
 def operators_named(name: str) -> list[str]:
-    """Returns the operators of this name. It is DirectML's or ONNX's name, in small or capital letters. Raises InputError."""
+    """Returns the operators of this name.
+
+    It is DirectML's or ONNX's name, in small or capital letters. Raises InputError.
+    """
     wanted = name.upper().removeprefix("DML_").removeprefix("OPERATOR_").removesuffix("_OPERATOR_DESC")
     if wanted in OPERATORS:
         return [wanted]
@@ -249,7 +257,10 @@ def _check_ids(ids: Collection[str]) -> None:
 
 
 def _listed_ids(file: str) -> dict[str, int | None]:
-    """Returns the ids in a file, one per line, each with the number of its line. Raises InputError if it is no list of ids, or beyond the limits."""
+    """Returns the ids in a file, one per line, each with the number of its line.
+
+    Raises InputError if it is no list of ids, or beyond the limits.
+    """
     with in_file(file):
         is_list = not (os.path.isdir(file) or file.lower().endswith((".onnx", ".json")))
         text = read_text(file) if is_list else ""
@@ -302,8 +313,8 @@ def find_cases(
     """Returns the tier that has all these ids, and the cases with them in the order of the catalogue.
 
     The tier is `tier` if it has them all, else the smallest that has. Each id has at most MAX_GLOB characters; those of
-    probes and contract probes count for the tier, and give no case. Raises InputError with the nearest ids if one id exists
-    nowhere; the message says that it must be `wanted`, and names its place, if it is in `places`.
+    probes and contract probes count for the tier, and give no case. Raises InputError with the nearest ids if one id
+    exists nowhere; the message says that it must be `wanted`, and names its place, if it is in `places`.
     """
     probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
     case_ids = set(ids).difference(probe_ids)
@@ -318,7 +329,8 @@ def find_cases(
     if nearest := nearest_ids(unknown):
         hint = f"the nearest: {', '.join(nearest)}"
     elif is_operator(unknown):
-        hint = f"--operator {unknown} takes all of an operator; opmap validate --list --operator {unknown} prints their ids"
+        option = f"--operator {unknown}"
+        hint = f"{option} takes all of an operator; opmap validate --list {option} prints their ids"
     else:
         hint = "no file has this name either; opmap validate --list prints ids"
     file, line = (places or {}).get(unknown, (None, None))
@@ -333,7 +345,8 @@ def _probe_ids() -> list[str]:
 def nearest_ids(id: str) -> list[str]:
     """Returns the ids that are most like an unknown one.
 
-    They are ids of probes; or ids of the tier `standard`, also in variants, of the operator whose name is the most like that in the id.
+    They are ids of probes; or ids of the tier `standard`, also in variants, of the operator whose name is the most like
+    that in the id.
     """
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
@@ -361,8 +374,8 @@ def select(
 ) -> list[S]:
     """Returns the cases whose id fits.
 
-    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected; `named` is
-    its message if no case fits.
+    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected;
+    `named` is its message if no case fits.
     """
     part, parts = shard
     fitting = [case for case in cases if fits(case.id)]

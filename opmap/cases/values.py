@@ -33,10 +33,11 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 - `dups`: random elements, each twice in a row.
 - `asc`: random elements in ascending order.
 
-- `far`: indices beyond the elements, such as the limits of the data type; among them the first and the last element. Only
-  where the page says what every index means.
+- `far`: indices beyond the elements, such as the limits of the data type; among them the first and the last element.
+  Only where the page says what every index means.
 
-Indices that write are chosen place by place, and all of a place differ: see `written_once`. `dups` writes elements twice.
+Indices that write are chosen place by place, and all of a place differ: see `written_once`. `dups` writes elements
+twice.
 
 An index tuple counts as one index. Its number is the row-major position of the element that it names, among all
 elements that a tuple can name."""
@@ -51,7 +52,8 @@ If a data type has fewer values than the tensors have elements, `addr` becomes s
 one case each: round r holds digit r of each element's address."""
 
 MOST_KEPT = 1 << 21
-"""The most elements that stay in memory for cases whose values are computed when they are read, beside the last case's."""
+"""The most elements that stay in memory for cases whose values are computed when they are read, beside the last
+case's."""
 
 TENSOR = 1024
 """How many elements a tensor counts in addition to its own: its Python objects take more memory than a few elements."""
@@ -159,8 +161,8 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
     """Returns the inputs of a case by field: index tensors by the index pattern, all others by the data pattern.
 
     If there are several index tensors, they get different values. If there are several data tensors, `addr` makes each
-    element unique among the elements of all of them. With `only`, the input of this field is the only one. Raises InputError
-    if an index does not fit its data type.
+    element unique among the elements of all of them. With `only`, the input of this field is the only one. Raises
+    InputError if an index does not fit its data type.
     """
     seed, elements, index_tensors = seed_of(case), 0, desc.index_tensors()
     tensors = {}
@@ -229,7 +231,8 @@ def _indices(
 ) -> np.ndarray:
     """Returns the index values; only one period if they are periodic. `count` is the number of all index values.
 
-    `ignored` is whether the page ignores an index that exceeds the number of elements; it may say nothing of other ones.
+    `ignored` is whether the page ignores an index that exceeds the number of elements; it may say nothing of other
+    ones.
     """
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:

@@ -50,16 +50,18 @@ def group_of(desc: OperatorDesc, field: str) -> int:
 
 
 def must_write_twice(desc: OperatorDesc) -> bool:
-    """Returns whether some place has more indices that write than elements, so that no values are documented as a whole."""
+    """Returns whether some place has more indices that write than elements, so that no values are documented as a
+    whole.
+    """
     return any(group_of(desc, field) > prod(bounds) for field, bounds in desc.index_bounds.items())
 
 
 def written(values: npt.ArrayLike, rows: Numbers, bounds: tuple[int, ...], pattern: str = "") -> Numbers:
     """Returns the values of indices that write, flat, tuple by tuple: those that are given, row by row, made to differ.
 
-    Values that are too few begin anew. A changed index stays negative or not. The indices of a row stay as they are if they are
-    more than the elements, and with the pattern `dups`; with `asc` they ascend. `bounds` has the size n that each tuple
-    coordinate points into.
+    Values that are too few begin anew. A changed index stays negative or not. The indices of a row stay as they are if
+    they are more than the elements, and with the pattern `dups`; with `asc` they ascend. `bounds` has the size n that
+    each tuple coordinate points into.
     """
     limits, strides = np.array(bounds, np.int64), np.array(strides_of(bounds), np.int64)
     tuples = np.resize(np.asarray(values, np.int64), (rows.size, len(bounds)))

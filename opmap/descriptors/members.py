@@ -1,4 +1,5 @@
-"""What follows from the members of a descriptor, before there is one: names in formulas, numbers that rules give, scalars."""
+"""What follows from the members of a descriptor, before there is one: names in formulas, numbers that rules give,
+scalars."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from .tensor_desc import TensorDesc
 
 
 def environment(spec: Spec, tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that formulas may use: those of `field_values`, `.DataType` of tensors, names of enumerations."""
+    """Returns the values that formulas may use: those of `field_values`, `.DataType` of tensors, names of
+    enumerations.
+    """
     names = field_values(spec.named(numbers), {name: tensor.sizes for name, tensor in tensors.items()})
     return names | {f"{name}.DataType": tensor.data_type.name for name, tensor in tensors.items()}
 
@@ -41,10 +44,13 @@ def typed(
     numbers: Mapping[str, Any],
     before: Mapping[str, DataType] | None = None,
 ) -> dict[str, Any]:
-    """Returns the numbers with scalars of the data types that the rules give. A NaN of a scalar has no sign and no payload.
+    """Returns the numbers with scalars of the data types that the rules give.
 
-    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing, or is of
-    a type that scalars do not have, the scalar stays as it is. A FLOAT that the output's new data type does not hold becomes 1.
+    A NaN of a scalar has no sign and no payload.
+
+    `before` are the scalars' data types so far, if they have any. As long as the tensor that gives the type is missing,
+    or is of a type that scalars do not have, the scalar stays as it is. A FLOAT that the output's new data type does
+    not hold becomes 1.
     """
     numbers, names = dict(numbers), environment(spec, tensors, numbers)
     for scalar, field in spec.scalars.items():

@@ -66,7 +66,8 @@ class OperatorDesc:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What makes the descriptor: the members, and the output that it is looked at from if `of_output` chose another.
+        """What makes the descriptor: the members, and the output that it is looked at from if `of_output` chose
+        another.
 
         All else is derived. Equal descriptors have equal states.
         """
@@ -122,7 +123,9 @@ class OperatorDesc:
         return dataclasses.replace(self, **members)
 
     def with_tensors(self, tensors: Mapping[str, TensorDesc]) -> Self:
-        """Returns a copy with some tensors changed, by DirectML's names. Scalars get the data types that the rules give.
+        """Returns a copy with some tensors changed, by DirectML's names.
+
+        Scalars get the data types that the rules give.
 
         A scalar stays the same number where its new data type holds it.
         """
@@ -438,7 +441,9 @@ class OperatorDesc:
         return self._computed(f"sums {name}", compute)
 
     def _is_inexact(self, field: str) -> bool:
-        """Returns whether a field is a FLOAT that the output's data type does not hold. Pages say only that it may be truncated.
+        """Returns whether a field is a FLOAT that the output's data type does not hold.
+
+        Pages say only that it may be truncated.
 
         They say so of all types but FLOAT32 and FLOAT16, so of FLOAT64 too: it may become a whole number.
         """
@@ -468,8 +473,8 @@ class OperatorDesc:
         """Returns one address per output element, in row-major order: that of the input element that is moved there.
 
         The address is None if the page documents no value. If elements of several tensors are moved, the addresses of
-        each tensor begin after the last address of the tensor before it in `access.sources`. A value that is computed comes from
-        the first of its elements.
+        each tensor begin after the last address of the tensor before it in `access.sources`. A value that is computed
+        comes from the first of its elements.
         """
         elements, start = dict(with_computed(self.access, self.pseudocode_tensors(tensors))), 0
         for name in self.access.sources:

@@ -40,15 +40,19 @@ class Violation:
 class Layout(NamedTuple):
     """How the elements of a tensor lie in memory, whatever its sizes.
 
-    `ranks` has one number per dimension: the lowest for the dimension whose neighbours are closest, and 0 for one that has the
-    stride 0: all its positions are one. `gap` elements stay free between two neighbours, and as many behind each dimension.
+    `ranks` has one number per dimension: the lowest for the dimension whose neighbours are closest, and 0 for one that
+    has the stride 0: all its positions are one. `gap` elements stay free between two neighbours, and as many behind
+    each dimension.
     """
 
     ranks: tuple[int, ...]
     gap: int = 0
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Returns the strides of a tensor of these sizes. Of dimensions with equal ranks, the last one is the inner one."""
+        """Returns the strides of a tensor of these sizes.
+
+        Of dimensions with equal ranks, the last one is the inner one.
+        """
         strides, step = [0] * len(sizes), 1 + self.gap
         for dimension in sorted(range(len(sizes)), key=lambda d: (self.ranks[d], -d)):
             if self.ranks[dimension]:
@@ -129,7 +133,8 @@ class TensorDesc:
     def write(self, elements: Sequence[E], fill: E) -> Sequence[E]:
         """Returns a buffer that holds these elements, which are in row-major order; `fill` where no element lies.
 
-        It holds the strides' gaps and, if TotalTensorSizeInBytes is given, as many bytes. Takes memory for each address.
+        It holds the strides' gaps and, if TotalTensorSizeInBytes is given, as many bytes. Takes memory for each
+        address.
         """
         buffer = [fill] * self.whole_element_count
         for address, element in zip(self._addresses(), elements, strict=True):

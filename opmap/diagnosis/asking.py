@@ -1,4 +1,5 @@
-"""Makes a condition exact by asking: learns it, asks new cases near its border, and learns again, until nothing is left open.
+"""Makes a condition exact by asking: learns it, asks new cases near its border, and learns again, until nothing is left
+open.
 
 A condition divides the cases into regions: those that meet it; for each comparison, those that break this one alone;
 and all others. In each region every value of every feature is to be seen (a facet). A case that shows the most facets
@@ -38,8 +39,8 @@ def make_exact(
     `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
     and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers.
 
-    `shows` says whether a case can show the fault at all. `hides` says whether a case with the fault may still pass: a wrong
-    output may be right by chance, a crash is always seen. Equal arguments and answers give equal results.
+    `shows` says whether a case can show the fault at all. `hides` says whether a case with the fault may still pass: a
+    wrong output may be right by chance, a crash is always seen. Equal arguments and answers give equal results.
     """
     if not failing:
         return Asked(None)
@@ -67,7 +68,9 @@ def make_exact(
 
 
 def _fitted(evidence: Evidence) -> Condition | None:
-    """Returns the condition that fits all answers; None if there is none. Passing cases that prevent it are doubted first.
+    """Returns the condition that fits all answers; None if there is none.
+
+    Passing cases that prevent it are doubted first.
 
     No further answer makes room for one again.
     """
@@ -92,7 +95,8 @@ def _confirmed(questions: Questions) -> bool:
 def _agrees_with_fresh(evidence: Evidence, condition: Condition) -> bool:
     """Asks cases that were not used to find a condition. Returns whether enough were asked, and none contradicts it.
 
-    They are random ones, and some near failing cases: small ones, and large ones with the sizes that the condition names.
+    They are random ones, and some near failing cases: small ones, and large ones with the sizes that the condition
+    names.
     """
     agrees, asked = True, 0
     for case in evidence.fresh(condition, min(MOST_FRESH, evidence.budget * FRESH // 100)):

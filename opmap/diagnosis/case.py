@@ -1,7 +1,7 @@
 """Shrinks a single case: fewer dimensions, smaller sizes and numbers, a plainer variant, plainer types and values.
 
-Small cases are tried first, because a case with many elements takes long: at the beginning all sizes are cut together, from
-the smallest up, until the case fails. Then each size is lowered alone.
+Small cases are tried first, because a case with many elements takes long: at the beginning all sizes are cut together,
+from the smallest up, until the case fails. Then each size is lowered alone.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _Dimensions = frozenset[tuple[str, int]]
 def shrink_case(case: Case, fails: Callable[[Case], bool], *, budget: Budget | None = None) -> Case:
     """Returns the smallest valid case that still fails. `case` itself is known to fail.
 
-    The result has the variant `plain` if it fails there too, and no layout if it fails without. Equal arguments and answers
-    give equal results, unless the seconds of the budget end it.
+    The result has the variant `plain` if it fails there too, and no layout if it fails without. Equal arguments and
+    answers give equal results, unless the seconds of the budget end it.
     """
     budget = budget or Budget()
     if not case.layout:
@@ -71,7 +71,10 @@ def _key(case: Case) -> Hashable:
 
 
 def _redrafted(case: Case, **changes: object) -> Iterator[Case]:
-    """Gives the case with another descriptor, if it is valid and fits the variant. Values are kept as far as they go."""
+    """Gives the case with another descriptor, if it is valid and fits the variant.
+
+    Values are kept as far as they go.
+    """
     desc = dataclasses.replace(DescriptorEdit.of(case.desc), **changes).completed()  # type: ignore[arg-type]
     if desc is None or desc == case.desc:
         return
@@ -92,7 +95,10 @@ def _redrafted(case: Case, **changes: object) -> Iterator[Case]:
 
 
 def _moved_indices(desc: OperatorDesc, case: Case, name: str) -> Iterator[int]:
-    """Gives the indices of `case` for another descriptor, modulo the new sizes. An index out of range stays out of range."""
+    """Gives the indices of `case` for another descriptor, modulo the new sizes.
+
+    An index out of range stays out of range.
+    """
     low, high = desc.inputs[name].data_type.limits
     old, new = case.desc.index_bounds[name], desc.index_bounds[name]
     indices = case.tensors[name].integers

@@ -52,7 +52,8 @@ MOST_HELD_AGAINST = 60
 """The most cases that passed against which a fault is held that few wrong elements propose."""
 
 MOST_RELATED = 200
-"""The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
+"""The number of failed cases whose outputs are searched for relations. The others are compared with what these
+showed."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Cause:
 
     The failure with the smallest case comes first; of errors, the smallest with the message of the title.
 
-    `relation` counts the wrong elements of the failures that were searched. `condition` is None if no condition holds for
-    all failures of the group and for no case that passed.
+    `relation` counts the wrong elements of the failures that were searched. `condition` is None if no condition holds
+    for all failures of the group and for no case that passed.
     """
 
     label: Label
@@ -97,7 +98,10 @@ class Cause:
 
     @property
     def manner(self) -> str:
-        """Says that outputs are wrong; of a failure without an output, its verdict and stage. One bug may have many messages."""
+        """Says that outputs are wrong; of a failure without an output, its verdict and stage.
+
+        One bug may have many messages.
+        """
         return "" if self.mismatch else self.label[1].partition(": ")[0]
 
     def is_like(self, record: Record) -> bool:
@@ -121,7 +125,8 @@ class Cause:
     def is_refuted_by(self, failures: Sequence[Failure]) -> bool:
         """Returns whether few descriptors show the fault of this cause, and too many of these failures contradict it.
 
-        These are failures of its operators whose wrong elements it does not give. Of many descriptors, another fault may be there.
+        These are failures of its operators whose wrong elements it does not give. Of many descriptors, another fault
+        may be there.
         """
         fault = self.relation.rule
         own = {failure.case.desc for failure in self.failures}
@@ -176,7 +181,8 @@ def causes(run: JudgedRun) -> list[Cause]:
 
 
 def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:
-    """Returns the causes, after those were put together of which one condition is no longer than their own ones together.
+    """Returns the causes, after those were put together of which one condition is no longer than their own ones
+    together.
 
     So are causes with the same condition, and those whose cases another condition holds for.
     """
@@ -217,8 +223,8 @@ def joined(run: JudgedRun, causes: Sequence[Cause]) -> Cause:
 def _causes_alone(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the cases that fail alone.
 
-    If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault gives
-    its output; or, if the cause is no fault, whose condition holds for it. If there is none, it is searched too.
+    If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault
+    gives its output; or, if the cause is no fault, whose condition holds for it. If there is none, it is searched too.
     """
     of_sessions = _session_faults(run)
     if of_sessions:
@@ -324,7 +330,8 @@ def _with_condition(run: JudgedRun, cause: Cause) -> Cause:
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
     """Returns the cause in `groups` that claims the n-th case, which was not searched; None if there is none.
 
-    A fault gives every output of its cause. One that it does not give needs a search, also if the condition holds for the case.
+    A fault gives every output of its cause. One that it does not give needs a search, also if the condition holds for
+    the case.
     """
     case, record = run.judged[n]
     if record.verdict != Verdict.MISMATCH or record.actual is None:
@@ -345,8 +352,8 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
 def _session_faults(run: JudgedRun) -> list[str]:
     """Returns the fault models of a session that give exactly the outputs of all calls of a run, right and wrong ones.
 
-    There are none if the numbers of the calls are not known, if the run had other calls between its cases, or if an output
-    has another type or other sizes than its case: a fault of a session changes neither.
+    There are none if the numbers of the calls are not known, if the run had other calls between its cases, or if an
+    output has another type or other sizes than its case: a fault of a session changes neither.
     """
     calls = [run.calls.get(case.id, 0) for case, _ in run.judged]
     follow = all(call in (1, before + 1) and call for before, call in pairwise([0, *calls]))
@@ -364,7 +371,9 @@ def _session_faults(run: JudgedRun) -> list[str]:
 
 
 def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
-    """Returns a failure that fault models of a session explain; a failure without an output shows what its record says."""
+    """Returns a failure that fault models of a session explain; a failure without an output shows what its record
+    says.
+    """
     if record.verdict != Verdict.MISMATCH:
         return failure_of(case, record)
     actual = own_output(case, record)
@@ -379,8 +388,8 @@ def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
 def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
     """Returns groups of failures. All failures of a group have its label.
 
-    The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures. The only
-    failures of a data type go where more of that type are, if they have that label too.
+    The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures. The
+    only failures of a data type go where more of that type are, if they have that label too.
     """
     left = list(failures)
     groups: list[tuple[Label, list[Failure]]] = []

@@ -1,4 +1,5 @@
-"""Conditions on features, the search for the smallest one that separates failing cases from passing ones, and its regions."""
+"""Conditions on features, the search for the smallest one that separates failing cases from passing ones, and its
+regions."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
 
 _WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
-"""The moduli of `%==`. With the first ones, a condition can name any remainder. With each of the second ones, it can name the multiples."""
+"""The moduli of `%==`. With the first ones, a condition can name any remainder. With each of the second ones, it can
+name the multiples."""
 
 _NO_MULTIPLE = (3, 4, 8, 16, 32, 64, 128, 256)
 """The moduli of `%!=`."""
@@ -54,8 +56,8 @@ class Condition:
     def is_by_chance(self, failing: Sequence[Features], passing: Sequence[Features]) -> bool:
         """Returns whether the condition rests on fewer than FEWEST failing cases, or whether it is too long.
 
-        It is if it saves fewer bits than it takes to say it, when the failing cases are listed. One of so many conditions
-        would then fit cases that fail at random.
+        It is if it saves fewer bits than it takes to say it, when the failing cases are listed. One of so many
+        conditions would then fit cases that fail at random.
         """
         met, wrong = sum(map(self.holds, failing)), sum(map(self.holds, passing))
         fails, passes = len(failing), len(passing)
@@ -78,7 +80,8 @@ class Condition:
 def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition | None:
     """Returns the smallest condition that holds for all failing cases and for no passing one; None if there is none.
 
-    It has up to MOST_COMPARISONS comparisons. The cheapest comes first (`Comparison.cost`). Equal arguments give equal results.
+    It has up to MOST_COMPARISONS comparisons. The cheapest comes first (`Comparison.cost`). Equal arguments give equal
+    results.
     """
     step = max(len(passing) // FIRST_PASSING, 1)
     chosen = dict.fromkeys(range(0, len(passing), step))
@@ -201,7 +204,9 @@ def _parts(failures: FeatureTable) -> list[list[int]]:
 
 
 def _conjunction(failures: FeatureTable, passes: FeatureTable) -> Conjunction | None:
-    """Returns the cheapest conjunction that holds for all failing cases and for no passing one; None if there is none."""
+    """Returns the cheapest conjunction that holds for all failing cases and for no passing one; None if there is
+    none.
+    """
     options = sorted(_true_for(failures, passes), key=lambda c: (c.cost, c.order))
     if not len(passes):
         return ()
@@ -290,7 +295,9 @@ def broken_alone(condition: Condition) -> Iterator[tuple[Comparison, Region]]:
 
 
 def regions_of(condition: Condition) -> Iterator[Region]:
-    """Gives the cases that meet a condition; for each comparison, those that break it alone; then all that do not meet it."""
+    """Gives the cases that meet a condition; for each comparison, those that break it alone; then all that do not meet
+    it.
+    """
     yield Region(condition.all)
     yield from (region for _, region in broken_alone(condition))
     yield Region(outside=condition)

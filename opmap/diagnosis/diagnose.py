@@ -78,7 +78,8 @@ MOST_STARTS = 10
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
     """Returns the causes of the failures. Of the `most` largest ones the stability is checked; nothing more is run.
 
-    Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
+    Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if
+    `dangerous`.
     """
     checked = vague_as_one(run, separated(run, causes(run), fresh, most=most, dangerous=dangerous))
     return [diagnosis.with_closest(run) if at < most else diagnosis for at, diagnosis in enumerate(checked)]
@@ -89,9 +90,9 @@ def separated(
 ) -> list[Diagnosis]:
     """Returns the causes with the stability of the `most` largest ones.
 
-    Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one. Neither has a
-    condition, which would depend on chance. First these cases are removed from the other causes. A cause of which nothing is known is one
-    for each operator, but if it depends on earlier calls.
+    Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one.
+    Neither has a condition, which would depend on chance. First these cases are removed from the other causes. A cause
+    of which nothing is known is one for each operator, but if it depends on earlier calls.
     """
     unstable = _not_again(run, fresh)
     parts = [part_of(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
@@ -124,7 +125,10 @@ def _with_unstable(diagnosis: Diagnosis, unstable: Set[str]) -> Diagnosis:
 
 
 def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) -> Iterator[Diagnosis]:
-    """Gives the causes that always fail, and one for each way of not always failing. What passes alone joins the first."""
+    """Gives the causes that always fail, and one for each way of not always failing.
+
+    What passes alone joins the first.
+    """
     moving: dict[str, list[Diagnosis]] = {}
     for diagnosis in sorted(found, key=lambda diagnosis: diagnosis.stability == AGAIN):
         kind = diagnosis.stability.kind if diagnosis.stability else None
@@ -169,7 +173,9 @@ def diagnoses(
     dangerous: bool = False,
     advance: Callable[[], object] = lambda: None,
 ) -> list[Diagnosis]:
-    """Returns the causes of the failures, the largest first. `judge` is asked about new cases, up to `budget` for a cause.
+    """Returns the causes of the failures, the largest first.
+
+    `judge` is asked about new cases, up to `budget` for a cause.
 
     Only a failure that occurs every time is asked about. Calls `advance` after each cause.
     """
@@ -262,7 +268,8 @@ def _comes_back(cause: Cause, larger: Sequence[Diagnosis], twins: Sequence[Failu
 class Asking:
     """Asks whether a new case fails because of a cause, and not because of one of its rivals: the other causes.
 
-    `failures` are the first of those that did. `elsewhere` are the failures that were not counted: a rival may explain them.
+    `failures` are the first of those that did. `elsewhere` are the failures that were not counted: a rival may explain
+    them.
     """
 
     cause: Cause
@@ -306,7 +313,9 @@ class Asking:
         return np.array_equal(fault.output(values.copy(), arrays), values)
 
     def shows(self, case: Case) -> bool:
-        """Returns whether a case can show the cause: one of other addresses, if another element stands there; one of values, see `changes`."""
+        """Returns whether a case can show the cause: one of other addresses, if another element stands there; one of
+        values, see `changes`.
+        """
         if self.fault is None or not self.moves:
             return self.changes(case)
         arrays = CaseArrays(case)
@@ -382,8 +391,8 @@ def make_condition_exact(
     """Returns the diagnosis with a condition for which new cases were asked, and with a smaller case.
 
     The relation is the one that most of the failures have in common, with those of the new cases. The answers can
-    show another relation, which other cases can show. Then everything is asked again under the new relation. If the answers show
-    a third one, the diagnosis names no relation, and its condition is not exact.
+    show another relation, which other cases can show. Then everything is asked again under the new relation. If the
+    answers show a third one, the diagnosis names no relation, and its condition is not exact.
     """
     first, same = _with_answers(diagnosis, run, judge, rivals, budget)
     if same:
@@ -398,7 +407,9 @@ def make_condition_exact(
 def _with_answers(
     diagnosis: Diagnosis, run: JudgedRun, judge: Run, rivals: Sequence[Diagnosis], budget: int
 ) -> tuple[Diagnosis, bool]:
-    """Returns the diagnosis with what was asked, and whether the answers say the same under the relation that they show."""
+    """Returns the diagnosis with what was asked, and whether the answers say the same under the relation that they
+    show.
+    """
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
     failing = [failure.case for failure in cause.failures]

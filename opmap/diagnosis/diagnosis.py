@@ -40,8 +40,8 @@ class Closest:
     def of(cls, cause: Cause, run: JudgedRun, asked: Asked | None = None) -> Closest | None:
         """Returns the condition of a cause, if it has one; else one that is sought in the cases of the run.
 
-        Returns None if no case passed, or if no condition is better than none. Whether the condition that was `asked` about fits
-        by chance is known from its answers too.
+        Returns None if no case passed, or if no condition is better than none. Whether the condition that was `asked`
+        about fits by chance is known from its answers too.
         """
         if not run.passed:
             return None
@@ -74,8 +74,8 @@ class Diagnosis:
     """What is known of one cause.
 
     `stability` is None if the failure was not run again. `asked` holds the questions that made the condition exact.
-    `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was asked.
-    `closest` is there if the cause has no condition, or one that an answer contradicts, and if it was sought.
+    `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was
+    asked. `closest` is there if the cause has no condition, or one that an answer contradicts, and if it was sought.
     """
 
     cause: Cause
@@ -113,7 +113,8 @@ class Diagnosis:
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases.
 
-        A condition can fit all answers by chance. If it is the only one, the result has another condition, which is wrong for some answers.
+        A condition can fit all answers by chance. If it is the only one, the result has another condition, which is
+        wrong for some answers.
         """
         told = self._without_wrong_remark()
         moves = self.stability is not None and self.stability.kind in (*NOT_ALWAYS, "batched")
@@ -138,12 +139,14 @@ class Diagnosis:
 
 
 def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Returns the causes, the largest first. Those with neither a relation nor a condition are one for the same operators.
+    """Returns the causes, the largest first.
 
-    Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST failures, of
-    the run and of questions with one condition, is none: a few outputs fit more than one; but one of OF_FORM stays. So is one
-    without a condition that failures without a relation refute. Beside a larger cause without both, a condition alone is
-    none: its cases cannot be told from those of the other.
+    Those with neither a relation nor a condition are one for the same operators.
+
+    Beside a larger cause, or other failures of which few wrong elements are known, a relation of fewer than FEWEST
+    failures, of the run and of questions with one condition, is none: a few outputs fit more than one; but one of
+    OF_FORM stays. So is one without a condition that failures without a relation refute. Beside a larger cause without
+    both, a condition alone is none: its cases cannot be told from those of the other.
     """
     ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
     wrong = [diagnosis for diagnosis in ordered if diagnosis.cause.mismatch]
@@ -239,8 +242,8 @@ def part_of(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) ->
 def apart(run: JudgedRun, cause: Cause, others: Sequence[Cause]) -> list[Cause]:
     """Returns a cause for each operator of a cause without a relation and a condition: several bugs may be in it.
 
-    Returns none if it has one operator, if something of it is known, or if one of the other causes without a relation has these
-    operators under one condition: one bug is in all of them.
+    Returns none if it has one operator, if something of it is known, or if one of the other causes without a relation
+    has these operators under one condition: one bug is in all of them.
     """
     if cause.only_batched or not (cause.mismatch and cause.relation.vague and cause.condition is None):
         return []
@@ -254,7 +257,10 @@ def apart(run: JudgedRun, cause: Cause, others: Sequence[Cause]) -> list[Cause]:
 
 
 def with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
-    """Returns the diagnosis of errors with these failures. The title says what they and the smallest case have in common."""
+    """Returns the diagnosis of errors with these failures.
+
+    The title says what they and the smallest case have in common.
+    """
     cause = diagnosis.cause
     relation = whole_relation(cause.label, [*failures, *filter(None, [diagnosis.shrunk])])
     return replace(diagnosis, cause=replace(cause, failures=tuple(failures), relation=relation))
@@ -263,10 +269,11 @@ def with_errors(diagnosis: Diagnosis, failures: Sequence[Failure]) -> Diagnosis:
 def with_covered(
     diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun, *, only_claimed: bool = False
 ) -> tuple[Diagnosis, list[Diagnosis]]:
-    """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others without.
+    """Returns the diagnosis with the failures of other causes for which its exact condition holds, and the others
+    without.
 
-    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such. If these are
-    too many, another fault is in them: only failures that the cause claims are taken.
+    A cause without any failure left is gone. Wrong elements that the relation does not explain are counted as such. If
+    these are too many, another fault is in them: only failures that the cause claims are taken.
     """
     condition = diagnosis.cause.condition
     if not diagnosis.exact or condition is None:

@@ -14,9 +14,12 @@ RANKS, GAP = ".Ranks", ".Gap"
 
 @dataclass
 class DescriptorEdit:
-    """The sizes that no formula gives, the numbers, and the two data types of a descriptor. A change may make it invalid.
+    """The sizes that no formula gives, the numbers, and the two data types of a descriptor.
 
-    An input in any layout has two entries among the numbers, by which its strides follow from its sizes: `RANKS` and `GAP`.
+    A change may make it invalid.
+
+    An input in any layout has two entries among the numbers, by which its strides follow from its sizes: `RANKS` and
+    `GAP`.
     """
 
     cls: type[OperatorDesc]

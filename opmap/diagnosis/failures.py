@@ -72,8 +72,8 @@ _DIFFERENTLY = "no relation found: several outputs are wrong in different ways"
 def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
     """Returns the documented and the actual outputs of the calls before the n-th case, in the same process.
 
-    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE. A call with equal inputs
-    is left out: its output may be equal without having been kept.
+    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE. A call
+    with equal inputs is left out: its output may be equal without having been kept.
     """
     outputs_before: list[Earlier] = []
     case = run.judged[n][0]
@@ -121,7 +121,10 @@ def is_large(record: Record) -> bool:
 
 
 def faults_of_large(case: Case, record: Record) -> list[str]:
-    """Returns the fault models that give the output of a record that holds its digest. Of a very large one, few are tried."""
+    """Returns the fault models that give the output of a record that holds its digest.
+
+    Of a very large one, few are tried.
+    """
     arrays, small = CaseArrays(case), case.desc.output.element_count <= MAX_OUTPUT
     return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(fault, arrays, record)]
 

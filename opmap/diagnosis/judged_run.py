@@ -54,7 +54,9 @@ class JudgedRun:
         return [self._features[case.id] for case in cases]
 
     def condition(self, failed: Sequence[Case], passed: Sequence[Case] | None = None) -> Condition | None:
-        """Returns the condition that is true for the failed cases and false for those that passed; None if it may be so by chance."""
+        """Returns the condition that is true for the failed cases and false for those that passed; None if it may be so
+        by chance.
+        """
         failing, passing = self.features(failed), self.features(self.passed if passed is None else passed)
         condition = separate(failing, passing)
         return None if condition is None or condition.is_by_chance(failing, passing) else condition
@@ -62,8 +64,8 @@ class JudgedRun:
     def telling(self, failed: Sequence[Case], fault: Fault | None) -> list[Case]:
         """Returns the cases that passed and could have shown the fault of the failed ones; all if it is not known.
 
-        Left out are those that meet the closest condition, and of which the fault gives the right output: they say nothing about the
-        condition.
+        Left out are those that meet the closest condition, and of which the fault gives the right output: they say
+        nothing about the condition.
         """
         passed = list(self.passed)
         if fault is None or fault.session or fault.result:

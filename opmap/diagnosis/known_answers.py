@@ -1,4 +1,5 @@
-"""What is known of a fault: the cases that fail, those that pass although they could show it, and the questions left."""
+"""What is known of a fault: the cases that fail, those that pass although they could show it, and the questions
+left."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ class Asked:
     """What the questions gave.
 
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
-    the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
-    alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing cases.
-    `checked`: it began with enough failing cases, enough questions were asked, and fresh cases,
+    the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its
+    values alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing
+    cases. `checked`: it began with enough failing cases, enough questions were asked, and fresh cases,
     of which none had been used to find it, agree with it.
     `untested` says in words what of it nobody knows. `runs` counts all questions, also those without an answer.
     """
@@ -71,17 +72,19 @@ class Asked:
 
     @property
     def exact(self) -> bool:
-        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking."""
+        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by
+        asking.
+        """
         return self.fits and self.checked and not (self.untested or self.by_chance)
 
 
 class Evidence:
     """The features of failing cases, and the witnesses: passing cases that most faults would change.
 
-    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. `hides`
-    says whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this
-    is known. `silent` holds the features of the cases of which the answer says nothing; `mute` are the regions of an operator or data
-    type in which cases were made, and none could show the fault.
+    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells.
+    `hides` says whether an output may be right by chance. A case that passes by its values alone is no witness any more
+    as soon as this is known. `silent` holds the features of the cases of which the answer says nothing; `mute` are the
+    regions of an operator or data type in which cases were made, and none could show the fault.
     """
 
     def __init__(
@@ -154,7 +157,8 @@ class Evidence:
         return answer
 
     def fresh(self, condition: Condition, count: int) -> Iterator[Case]:
-        """Gives about so many cases that were not asked: random ones, some of failing types, and some near failing ones.
+        """Gives about so many cases that were not asked: random ones, some of failing types, and some near failing
+        ones.
 
         Of the last, most are small; some have the sizes that a condition names.
         """
@@ -183,8 +187,8 @@ class Evidence:
     def doubt(self, condition: Condition | Region) -> bool:
         """Runs each witness against a condition again with other values. Returns whether one of them then fails.
 
-        Such a case passes only because of its values, and is no longer a witness. No witness is run again twice. A case that
-        cannot show the cause is no witness either.
+        Such a case passes only because of its values, and is no longer a witness. No witness is run again twice. A case
+        that cannot show the cause is no witness either.
         """
         silent = [id for id, pair in self.witnesses.items() if condition.holds(pair[1]) and not self.shows(pair[0])]
         for id in silent:

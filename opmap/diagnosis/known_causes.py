@@ -1,7 +1,7 @@
 """The causes of known failures: what an entry of the file says of a wrong output, compared with a record, and written.
 
-A fault model and a digest stand for one output of a case. A relation of whole outputs does so too, if its text leaves no
-element open; the others (`an input's element one position further`) do not say which elements are wrong.
+A fault model and a digest stand for one output of a case. A relation of whole outputs does so too, if its text leaves
+no element open; the others (`an input's element one position further`) do not say which elements are wrong.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
 class KnownCauses:
     """Compares the causes of failures with those that entries say.
 
-    The relations of a wrong output take long. They are looked for if the answer depends on them, and else for the words of
-    the first MOST_NAMED failures.
+    The relations of a wrong output take long. They are looked for if the answer depends on them, and else for the words
+    of the first MOST_NAMED failures.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,9 @@ class KnownCauses:
 
 
 def _needs_relations(name: str | None, case: Case) -> bool:
-    """Returns whether `gives` does not say enough: a fault between calls or of the list of outputs, an undefined value."""
+    """Returns whether `gives` does not say enough: a fault between calls or of the list of outputs, an undefined
+    value.
+    """
     return name is not None and bool(FAULTS[name].session or FAULTS[name].result or undefined(case.expected))
 
 
@@ -120,8 +122,8 @@ class WrittenCauses:
     def __call__(self, failures: Sequence[Record]) -> Mapping[str, str] | None:
         """Returns the keys for failures of one way; None if no fault model and no relation says it for all of them.
 
-        A fault model comes before the digest of one case, and the relation of many last. There are no keys for an output
-        that changes from run to run, for a probe, and for a failure that is no mismatch.
+        A fault model comes before the digest of one case, and the relation of many last. There are no keys for an
+        output that changes from run to run, for a probe, and for a failure that is no mismatch.
         """
         first, *others = sorted(failures, key=is_large)
         if first.verdict != Verdict.MISMATCH or first.stage != Stage.COMPARE or first.case not in self._cases:

@@ -1,7 +1,8 @@
-"""Models of wrong outputs: faults with numbers in them, which a case proposes and which then say the output of every case.
+"""Models of wrong outputs: faults with numbers in them, which a case proposes and which then say the output of every
+case.
 
-A model is a fault without a name: a part of the output, and what it becomes; bytes in another order; some indices, and what
-they mean; another word of an enumeration; an input of an array that is lost.
+A model is a fault without a name: a part of the output, and what it becomes; bytes in another order; some indices, and
+what they mean; another word of an enumeration; an input of an array that is lost.
 """
 
 from __future__ import annotations
@@ -163,7 +164,9 @@ _ENDS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
 
 
 def _step_models() -> Iterator[Fault]:
-    """Gives the models by which the elements are read at another position along the axis, or along a dimension beside it."""
+    """Gives the models by which the elements are read at another position along the axis, or along a dimension beside
+    it.
+    """
     dimensions = {0: "the axis", -1: "the dimension before the axis", 1: "the dimension behind the axis"}
     for (offset, name), step, (words, end) in product(dimensions.items(), (-1, 1, -2, 2), _ENDS.items()):
         where = f"with position {'+' if step > 0 else '-'} {abs(step)} along {name}, {words}"
@@ -188,7 +191,10 @@ def _stepped(
 
 
 def _other_words(wrong: WrongOutput) -> Iterator[Fault]:
-    """Gives the models by which an enumeration has another word: this one, or any. A scalar's type changes the scalar too."""
+    """Gives the models by which an enumeration has another word: this one, or any.
+
+    A scalar's type changes the scalar too.
+    """
     spec, numbers = wrong.case.desc.spec(), wrong.case.desc.numbers
     for field in spec.fields:
         own = str(field.shown(numbers.get(field.name)))
@@ -211,7 +217,9 @@ def _with_word(field: Field, own: str, other: str, bits: Bits, arrays: CaseArray
 
 
 def _other_inputs(wrong: WrongOutput) -> Iterator[tuple[str, Fault]]:
-    """Gives the models by which one input of an array is not read, then those by which its neighbour is read in its place."""
+    """Gives the models by which one input of an array is not read, then those by which its neighbour is read in its
+    place.
+    """
     count = len(_array_moves(wrong.arrays))
     names = {0: "the first input", -1: "the last input", **{at: f"input number {at}" for at in range(1, count)}}
     for at, name in names.items() if count > 1 else ():
@@ -227,7 +235,9 @@ def _array_moves(arrays: CaseArrays) -> list[Move]:
 
 
 def _with_other_input(at: int, other: int, bits: Bits, arrays: CaseArrays) -> Bits:
-    """Returns the output if the input that is `other` places behind one of an array is read in its place; none if that is 0."""
+    """Returns the output if the input that is `other` places behind one of an array is read in its place; none if that
+    is 0.
+    """
     moves = _array_moves(arrays)
     if len(moves) < 2 or not -len(moves) <= at < len(moves):
         return bits

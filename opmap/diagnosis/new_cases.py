@@ -78,7 +78,8 @@ class NewCases:
         return self._valued(desc, case)
 
     def fresh(self, case: Case, operator: str | None = None, data_type: DataType | None = None) -> Case | None:
-        """Returns a random case of this operator, or mostly that of `case`, and of this data type, or some of the types of `case`.
+        """Returns a random case of this operator, or mostly that of `case`, and of this data type, or some of the types
+        of `case`.
 
         Returns None if the operator does not have the data type.
         """
@@ -97,7 +98,10 @@ class NewCases:
         )
 
     def of_types(self, case: Case, turn: int) -> Case | None:
-        """Returns a random case with the operator and the types of a case. The turns go through all dimension counts."""
+        """Returns a random case with the operator and the types of a case.
+
+        The turns go through all dimension counts.
+        """
         like = case.desc
         low, high = dimension_counts(like.operator)
         count = low + turn % (high - low + 1)
@@ -130,8 +134,8 @@ class NewCases:
     def twin(self, case: Case, *, sign: Sign | None = None, data: str | None = None) -> Case:
         """Returns a case with the same descriptor, variant and layout, and with other values.
 
-        Its indices are drawn, with this sign if it is given. Its data has the pattern `data` if it is given, else that of
-        `case`.
+        Its indices are drawn, with this sign if it is given. Its data has the pattern `data` if it is given, else that
+        of `case`.
         """
         desc = without_layout(case).desc if case.layout else case.desc
         drawn = self._drawn(desc, sign)

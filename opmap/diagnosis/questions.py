@@ -29,8 +29,8 @@ GAP_TRIES = 400
 """The most new cases that are made for a gap between two values."""
 
 WORD_TRIES, DRAWN = 120, 40
-"""The most new cases that are made for one question about another operator or data type; and the number of random cases that
-show which values the features of an operator can have."""
+"""The most new cases that are made for one question about another operator or data type; and the number of random cases
+that show which values the features of an operator can have."""
 
 AT_A_TIME = 20
 """The number of new cases among which the next question is chosen."""
@@ -44,12 +44,15 @@ _WORDS = ("operator", "data_type", "index_type", "index_path")
 Question = tuple[Case, Features]
 
 Gap = tuple[Comparison, int, int, Region]
-"""A comparison, the last passing and the first failing value in ascending order, and the region of the cases between them."""
+"""A comparison, the last passing and the first failing value in ascending order, and the region of the cases between
+them."""
 
 
 @dataclass
 class _Seen:
-    """What is known of one region: the facets that were seen, cases to ask, the tries without a new facet, the nearest case."""
+    """What is known of one region: the facets that were seen, cases to ask, the tries without a new facet, the nearest
+    case.
+    """
 
     facets: set[Facet] = field(default_factory=set)
     pool: list[tuple[Case, Features, frozenset[Facet]]] = field(default_factory=list)
@@ -60,9 +63,10 @@ class _Seen:
 class Questions:
     """The questions about one condition.
 
-    `given_up` are the regions in which no case was found: gaps between two values, other operators and other data types.
-    `known` counts the cases that break a comparison of operators or data types alone, by this comparison and word; and those with a
-    certain layout or value of an enumeration: an execution provider may have other code for each of them.
+    `given_up` are the regions in which no case was found: gaps between two values, other operators and other data
+    types. `known` counts the cases that break a comparison of operators or data types alone, by this comparison and
+    word; and those with a certain layout or value of an enumeration: an execution provider may have other code for each
+    of them.
     """
 
     def __init__(self, condition: Condition, evidence: Evidence, given_up: set[Region]) -> None:
@@ -88,8 +92,8 @@ class Questions:
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask.
 
-        First come cases between the last passing and the first failing value of a comparison, then operators and data types that the
-        condition excludes and of which no case was asked, then all others.
+        First come cases between the last passing and the first failing value of a comparison, then operators and data
+        types that the condition excludes and of which no case was asked, then all others.
         """
         for gap in self._gaps():
             if gap[-1] not in self.given_up:
@@ -174,14 +178,18 @@ class Questions:
     # --- operators and data types that the condition excludes ---
 
     def _excluded(self) -> Iterator[tuple[Comparison, str, Region]]:
-        """Gives a comparison, an operator or data type that it excludes, and the region of such cases that meet the rest."""
+        """Gives a comparison, an operator or data type that it excludes, and the region of such cases that meet the
+        rest.
+        """
         for comparison, region in self.broken:
             for word in _EXCLUDED.get(comparison.feature, ()):
                 if not comparison.holds({comparison.feature: word}) and self._is_possible(comparison, word, region):
                     yield comparison, word, Region((*region.required, Comparison(comparison.feature, "==", word)))
 
     def _of_other_word(self) -> Question | None:
-        """Returns a case that breaks a comparison of operators, or of data types, alone, of one of which few such cases are known."""
+        """Returns a case that breaks a comparison of operators, or of data types, alone, of one of which few such cases
+        are known.
+        """
         for comparison, word, own in self._excluded():
             if self.known[comparison, word, None] >= MOST_OF_WORD or own in self.given_up:
                 continue
@@ -204,7 +212,9 @@ class Questions:
         return None
 
     def _is_possible(self, comparison: Comparison, word: str, region: Region) -> bool:
-        """Returns whether there are cases of a region with this operator, or with this data type in an operator of the failures."""
+        """Returns whether there are cases of a region with this operator, or with this data type in an operator of the
+        failures.
+        """
         if comparison.feature == "operator":
             return all(_can_meet(word, c) for c in region.required)
         width = {"data_width": DataType[word].size}
@@ -234,7 +244,10 @@ class Questions:
         return self._best()
 
     def _sort_in(self, case: Case, case_features: Features) -> None:
-        """Adds a case to the pool of each region in which it shows a new facet. A case that cannot show the fault is left out."""
+        """Adds a case to the pool of each region in which it shows a new facet.
+
+        A case that cannot show the fault is left out.
+        """
         shown = self._facets(case_features)
         lacking = [s for region, s in self.regions.items() if region.holds(case_features) and not shown <= s.facets]
         telling = bool(lacking) and self.evidence.shows(case)
@@ -260,7 +273,8 @@ class Questions:
     def _drawn(self, regions: Mapping[Region, _Seen]) -> Question | None:
         """Returns a case that was not asked yet; None if this try gave none.
 
-        It is near a failing case, or near the case that is nearest to a region: so rare regions are reached step by step.
+        It is near a failing case, or near the case that is nearest to a region: so rare regions are reached step by
+        step.
         """
         source, kind = self.new.source, self.new.source.integer(0, 9)
         pool = self.evidence.passing_seeds if kind == 9 and self.evidence.passing_seeds else self.evidence.seeds

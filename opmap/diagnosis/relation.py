@@ -25,7 +25,8 @@ RELATION_KINDS = (
     "error",
     "none",
 )
-"""What a relation can be. `relate` gives neither `shape` nor `type` nor `error`: `problem_relation` gives the first two."""
+"""What a relation can be. `relate` gives neither `shape` nor `type` nor `error`: `problem_relation` gives the first
+two."""
 
 
 Label: TypeAlias = tuple[str, str]
@@ -35,8 +36,8 @@ STALE = "stale"
 """The kind of relation whose text differs between the cases of one cause: it names an earlier call."""
 
 OF_FORM = ("type", "shape")
-"""The kinds of relation that say what form an output must have, and what it has. Both differ between the cases of one cause,
-and one case is enough to see it."""
+"""The kinds of relation that say what form an output must have, and what it has. Both differ between the cases of one
+cause, and one case is enough to see it."""
 
 UNKNOWN = "no relation found"
 
@@ -46,9 +47,9 @@ class Relation:
     """How a wrong output is related to the right one.
 
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
-    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `remark` says of an output
-    without a relation which one is the closest. `model` is a fault without a name that gives the output, and may give those
-    of other cases.
+    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `remark`
+    says of an output without a relation which one is the closest. `model` is a fault without a name that gives the
+    output, and may give those of other cases.
     """
 
     kind: str
@@ -69,7 +70,9 @@ class Relation:
         return self if self.explained >= NEARLY_ALL * self.wrong and cases >= NEARLY_ALL * of else self.unknown()
 
     def unknown(self) -> Relation:
-        """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it is."""
+        """Returns that no relation was found, with this one as a remark if it explains half; a vague one stays as it
+        is.
+        """
         if self.vague:
             return self
         whole = self.explained == self.wrong

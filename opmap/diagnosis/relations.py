@@ -23,8 +23,9 @@ from .relations_wrong import WrongOutput
 class Earlier:
     """An output of an earlier call in the same process.
 
-    `case` is the call's case id, and `back` how many calls back it was, from 1. `bits` are the bit patterns in row-major
-    order. If a call should have given one output and gave another, both may be in memory: give one Earlier for each.
+    `case` is the call's case id, and `back` how many calls back it was, from 1. `bits` are the bit patterns in
+    row-major order. If a call should have given one output and gave another, both may be in memory: give one Earlier
+    for each.
     """
 
     case: str
@@ -37,11 +38,11 @@ class Earlier:
 def relations(case: Case, actual: Sequence[int], *, earlier: Sequence[Earlier] = ()) -> list[Relation]:
     """Returns every relation that explains nearly all wrong elements, the simplest first.
 
-    `actual` are the bit patterns of the output in row-major order, of the right type and sizes; at least one element with
-    a documented value differs. If there is no relation, the only one is of the kind `none`, and its remark is the relation
-    that explains the most, if that is at least half. The order is: fault models; whole outputs; outputs of earlier calls;
-    models; values; an order that follows no rule. For an output of more than MAX_OUTPUT elements, only the fault models
-    that need such a size are tried, and nothing that moves the output or looks for addresses.
+    `actual` are the bit patterns of the output in row-major order, of the right type and sizes; at least one element
+    with a documented value differs. If there is no relation, the only one is of the kind `none`, and its remark is the
+    relation that explains the most, if that is at least half. The order is: fault models; whole outputs; outputs of
+    earlier calls; models; values; an order that follows no rule. For an output of more than MAX_OUTPUT elements, only
+    the fault models that need such a size are tried, and nothing that moves the output or looks for addresses.
     """
     wrong = WrongOutput.of(case, actual)
     candidates = list(_candidates(wrong, earlier))

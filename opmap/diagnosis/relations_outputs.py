@@ -1,4 +1,5 @@
-"""Relations of whole outputs: the right output moved, repeated, not written in a part, or with its values changed in one way."""
+"""Relations of whole outputs: the right output moved, repeated, not written in a part, or with its values changed in
+one way."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def _filled(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def _shifted(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
-    """Gives rotations of the output, by elements or along one dimension, as far as an element that stands at few places shows."""
+    """Gives rotations of the output, by elements or along one dimension, as far as an element that stands at few places
+    shows.
+    """
     values, counts = np.unique(wrong.right, return_counts=True)
     places = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
     frequency = np.where(values[places] == wrong.wrong_bits, counts[places], len(wrong.right) + 1)
@@ -194,10 +197,11 @@ def _missing(wrong: WrongOutput) -> Iterator[Relation]:
 
 
 def some_missing(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives the relation by which the wrong elements were not written, wherever they are: all of them, or at least half.
+    """Gives the relation by which the wrong elements were not written, wherever they are: all of them, or at least
+    half.
 
-    Not some of them if the input has an element with such bits: then they may come from there. A whole output of them has this relation
-    too, however little it says: it belongs to the outputs that lack a part.
+    Not some of them if the input has an element with such bits: then they may come from there. A whole output of them
+    has this relation too, however little it says: it belongs to the outputs that lack a part.
     """
     for _, words, bits in _fills(wrong):
         count, of = int((wrong.wrong_bits == bits).sum()), len(wrong.wrong)
@@ -231,7 +235,8 @@ def where(wrong: WrongOutput, same: Mask) -> str:
 
 
 def value_relations(wrong: WrongOutput) -> Iterator[Relation]:
-    """Gives what happened to the values: first the kind that the judge found, then bits that every wrong element has flipped, lost or set.
+    """Gives what happened to the values: first the kind that the judge found, then bits that every wrong element has
+    flipped, lost or set.
 
     At least three different right values must show the bits, and all other elements must be as the change leaves them.
     """

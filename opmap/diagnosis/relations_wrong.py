@@ -136,7 +136,10 @@ class WrongOutput:
         return not self.differs(bits).any()
 
     def is_moved(self, moves: Moves) -> bool:
-        """Returns whether the output is the right one, rearranged. Each wrong element must come from a documented one."""
+        """Returns whether the output is the right one, rearranged.
+
+        Each wrong element must come from a documented one.
+        """
         different = self.differs(moves(self.right))
         if self.documented is None:
             return not different.any()
@@ -187,7 +190,9 @@ class WrongOutput:
 
     @cached_property
     def information(self) -> float:
-        """How much the wrong elements say, in bits: an element counts less, the more often its bits stand in the data."""
+        """How much the wrong elements say, in bits: an element counts less, the more often its bits stand in the
+        data.
+        """
         counts = self._places[0]
         return float(np.where(counts > 1, np.log2(len(self.data) / np.maximum(counts, 1)), self.width).sum())
 

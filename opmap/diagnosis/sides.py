@@ -38,10 +38,12 @@ from .thresholds import SIDE_RUNS
 OddOneOut = Literal["provider", "interpreter", "none"]
 
 Answer = Literal["right", "same", "other"]
-"""What another side does with a case that fails on the provider: right, the same as the provider, or another failure."""
+"""What another side does with a case that fails on the provider: right, the same as the provider, or another
+failure."""
 
 OpenWith = Callable[..., AbstractContextManager[Judge]]
-"""Opens the provider anew, with further session configuration entries and some options replaced: `ValidationRun.fresh`."""
+"""Opens the provider anew, with further session configuration entries and some options replaced:
+`ValidationRun.fresh`."""
 
 _WRONG = (Verdict.MISMATCH, Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts of a case that gives no right output."""
@@ -66,10 +68,10 @@ class Side:
 class Sides:
     """Whose fault a failure is, as far as the sides show.
 
-    `unchanged` is the case without a change. `odd_one_out` is who gives another output than the two others, or none if all
-    three differ; None if the CPU EP gives no answer. `odd_text` says it in words. `sides` has the changes that the provider
-    and the case have, the smallest change first; `left_out` names the others, each with the reason. `below` is what DirectML
-    itself does with the case, without the EP; None if that is not known. `below_text` says it in words.
+    `unchanged` is the case without a change. `odd_one_out` is who gives another output than the two others, or none if
+    all three differ; None if the CPU EP gives no answer. `odd_text` says it in words. `sides` has the changes that the
+    provider and the case have, the smallest change first; `left_out` names the others, each with the reason. `below` is
+    what DirectML itself does with the case, without the EP; None if that is not known. `below_text` says it in words.
     """
 
     odd_one_out: OddOneOut | None
@@ -121,9 +123,9 @@ def whose_fault(
 ) -> Sides:
     """Returns whose fault the failure of a case is. `record` is the failure.
 
-    `open_with(*entries, **options)` opens the provider in a process of its own, as `ValidationRun.fresh` does. Each side runs the
-    case `runs` times; less often if its process ends. A case that hangs or loses the device is run again only if
-    `dangerous`. Raises ProviderMissing if the provider cannot be opened again.
+    `open_with(*entries, **options)` opens the provider in a process of its own, as `ValidationRun.fresh` does. Each
+    side runs the case `runs` times; less often if its process ends. A case that hangs or loses the device is run again
+    only if `dangerous`. Raises ProviderMissing if the provider cannot be opened again.
     """
     asking = _Asking(case, open_with, runs, dangerous)
     if not asking.may_run_again(record):

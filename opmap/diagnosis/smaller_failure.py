@@ -18,7 +18,9 @@ from .failures import Failure, failure_of
 
 @dataclass
 class SmallerFailure:
-    """The search for a smaller failure of a cause. It must meet `condition`, and have one of the data `types`, if there are.
+    """The search for a smaller failure of a cause.
+
+    It must meet `condition`, and have one of the data `types`, if there are.
 
     `smallest` is the last one that was found. `stopped` says why the provider runs nothing more.
     """

@@ -41,8 +41,8 @@ _COMMON = ("operator", "data_type", "index_type", "dimension_count", "index_coun
 class Stability:
     """How reliably a case fails.
 
-    The kind is `batched` if the case failed only in one session with other cases, as the run itself found. It is None if the
-    case was not run again. `earlier` are the cases that must run before it, in their order.
+    The kind is `batched` if the case failed only in one session with other cases, as the run itself found. It is None
+    if the case was not run again. `earlier` are the cases that must run before it, in their order.
     """
 
     kind: Literal["always", "sometimes", "periodic", "after", "batched"] | None
@@ -109,7 +109,10 @@ def _failed(record: Record, fails: Callable[[Record], bool]) -> bool:
 
 
 def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[list[int], int]:
-    """Runs a case and its twin in turn, in one fresh process. Returns the numbers of the runs that fail, and of all runs."""
+    """Runs a case and its twin in turn, in one fresh process.
+
+    Returns the numbers of the runs that fail, and of all runs.
+    """
     numbers: list[int] = []
     with fresh() as run:
         for number, current in enumerate(islice(cycle((case, twin)), IN_A_ROW), 1):
@@ -123,7 +126,9 @@ def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bo
 def _after(
     case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]
 ) -> tuple[Case, ...] | None:
-    """Returns the fewest earlier cases, in their order, after which a case fails each time. Returns () if there are no such cases.
+    """Returns the fewest earlier cases, in their order, after which a case fails each time.
+
+    Returns () if there are no such cases.
 
     Returns None if it fails after some of them by chance.
     """

@@ -1,6 +1,8 @@
-"""Since which version something is wrong: runs it on pairs of ONNX Runtime and DirectML.dll, and says what their table shows.
+"""Since which version something is wrong: runs it on pairs of ONNX Runtime and DirectML.dll, and says what their table
+shows.
 
-Each run has a fresh process. The table names a side only if each version of it has one result, whatever the other side is.
+Each run has a fresh process. The table names a side only if each version of it has one result, whatever the other side
+is.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def run_item(item: Case | ContractProbe, judge: Judge) -> Iterator[tuple[Word, s
 
 
 def conclusion(cells: Sequence[SeenOn]) -> tuple[str, str | None, str]:
-    """Returns what a table shows, in one line; the side that is probably in question, None if the table names none; and why."""
+    """Returns what a table shows, in one line; the side that is probably in question, None if the table names none; and
+    why.
+    """
     answers = [cell for cell in cells if cell.seen not in WITHOUT_RESULT]
     if not answers:
         return "no pair gives an answer", None, "the table says nothing"
@@ -94,7 +98,9 @@ def conclusion(cells: Sequence[SeenOn]) -> tuple[str, str | None, str]:
 
 
 def by_onnxruntime(cells: Sequence[SeenOn]) -> list[tuple[str, str]]:
-    """Returns each ONNX Runtime with what is seen along the versions of DirectML.dll: `right in 1.12.1, wrong from 1.13.1 on`."""
+    """Returns each ONNX Runtime with what is seen along the versions of DirectML.dll:
+    `right in 1.12.1, wrong from 1.13.1 on`.
+    """
     return [
         (version, _sequence([cell for cell in cells if cell.onnxruntime == version], "directml"))
         for version in _versions(cells, "onnxruntime")

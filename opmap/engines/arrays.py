@@ -55,12 +55,17 @@ def only_output(result: Result, dtype: np.dtype, sizes: Sequence[int]) -> np.nda
 
 
 def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int], count: int = 1) -> str | None:
-    """Returns the problem if `outputs` is not a list of arrays, the first with this data type and these sizes; else None."""
+    """Returns the problem if `outputs` is not a list of arrays, the first with this data type and these sizes; else
+    None.
+    """
     return not_arrays(outputs, count) or wrong_array(cast("list[np.ndarray]", outputs)[0], dtype, sizes)
 
 
 def wrong_array(array: np.ndarray, dtype: np.dtype, sizes: Sequence[int], name: str = "the output") -> str | None:
-    """Returns the problem if an array does not have this data type and these sizes; else None. The byte order does not count."""
+    """Returns the problem if an array does not have this data type and these sizes; else None.
+
+    The byte order does not count.
+    """
     if array.dtype.newbyteorder("<") != dtype.newbyteorder("<"):
         return f"{name} must be {dtype.name.upper()}, got {array.dtype.name.upper()}"
     if array.shape != tuple(sizes):
@@ -75,5 +80,7 @@ def from_array(values: np.ndarray) -> Tensor:
 
 
 def bytes_of(values: np.ndarray, data_type: DataType) -> memoryview:
-    """Returns the memory of an array of this data type: little-endian, row-major; without a copy if it lies so already."""
+    """Returns the memory of an array of this data type: little-endian, row-major; without a copy if it lies so
+    already.
+    """
     return memoryview(np.ascontiguousarray(values, dtype_of(data_type)).reshape(-1).view(np.uint8))  # type: ignore[arg-type]  # NumPy 1.26 declares no buffer

@@ -49,11 +49,11 @@ class ChildEnded(Exception):
 class Child:
     """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent.
 
-    `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the child's
-    stderr is copied to this process's stderr: a third party's provider may print there.
+    `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the
+    child's stderr is copied to this process's stderr: a third party's provider may print there.
 
-    A `native` child is a Python of this system: it has a temporary folder of its own, which goes with it, and what it started is
-    killed with it. What a rig's child starts, above all Wine's server, serves other children too.
+    A `native` child is a Python of this system: it has a temporary folder of its own, which goes with it, and what it
+    started is killed with it. What a rig's child starts, above all Wine's server, serves other children too.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Child:
 
         Raises Empty after `timeout` seconds, ChildEnded if the child ended, FrameError if the bytes are not a frame.
 
-        The time is counted in slices, of which each counts as long as was asked: in one that takes much longer, the machine
-        or both processes stood still.
+        The time is counted in slices, of which each counts as long as was asked: in one that takes much longer, the
+        machine or both processes stood still.
         """
         left = timeout
         while True:

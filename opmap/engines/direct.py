@@ -1,4 +1,5 @@
-"""The provider `directml`: gives the descriptors of cases to DirectML itself, in a worker process, without ONNX Runtime."""
+"""The provider `directml`: gives the descriptors of cases to DirectML itself, in a worker process, without ONNX
+Runtime."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from ..tensors import Tensor
 
 COMPILE, METACOMMANDS = "compile", "disable_metacommands"
-"""The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`), which an option of the
-command line sets."""
+"""The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`), which
+an option of the command line sets."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -39,8 +40,9 @@ def check_options(options: Mapping[str, str]) -> None:
 class DirectProvider(WorkerProvider):
     """Runs cases on DirectML. It is given the case itself: no model is made, and no data type is replaced.
 
-    There is nothing that DirectML could leave to something else: if the operator was created, compiled and dispatched on
-    the device of the adapter, and the device was not lost, DirectML computed the output. That is the proof `dispatched`.
+    There is nothing that DirectML could leave to something else: if the operator was created, compiled and dispatched
+    on the device of the adapter, and the device was not lost, DirectML computed the output. That is the proof
+    `dispatched`.
     """
 
     # Any: the class Case stands above this module, which must not import it.
@@ -60,10 +62,13 @@ class DirectProvider(WorkerProvider):
         compile: Compile | None = None,
         offsets: Mapping[str, int] | None = None,
     ) -> Result:
-        """Returns the outputs of a descriptor, which may break rules. Without `tensors` it is only created and compiled.
+        """Returns the outputs of a descriptor, which may break rules.
 
-        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of an output's
-        TotalTensorSizeInBytes makes the result malformed; one inside it that hits no element is a message. If DirectML refuses the descriptor, the result has an error at stage `load`.
+        Without `tensors` it is only created and compiled.
+
+        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of an
+        output's TotalTensorSizeInBytes makes the result malformed; one inside it that hits no element is a message. If
+        DirectML refuses the descriptor, the result has an error at stage `load`.
         """
         from ..mapping.memory import from_memory, to_memory
         from .directml.describing import dispatchable, gaps_written, touched

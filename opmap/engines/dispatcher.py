@@ -59,7 +59,9 @@ class Dispatcher(Performer):
         return Result(outputs=outputs)
 
     def _unsupported_type(self, step: Dispatch) -> str | None:
-        """Returns which data type of a refused operator the device does not support, in words; None if it supports all."""
+        """Returns which data type of a refused operator the device does not support, in words; None if it supports
+        all.
+        """
         used = {tensor.data_type for member in step.operator.members for tensor in member.tensors or ()}
         for data_type in DIRECTML_TYPES:
             if data_type.number in used and not supports(self._device.directml, data_type):

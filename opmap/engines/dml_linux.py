@@ -35,7 +35,10 @@ _SCRIPT = "dml_linux.py"
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """An ONNX Runtime and a DirectML.dll that a rig has in the folder `name`, beside its own. `problem` is why they do not load."""
+    """An ONNX Runtime and a DirectML.dll that a rig has in the folder `name`, beside its own.
+
+    `problem` is why they do not load.
+    """
 
     onnxruntime: str
     directml: str
@@ -70,10 +73,10 @@ def find_dml_runtime(
 ) -> list[str] | None:
     """Returns the command that starts the worker in a rig; None if no rig is named.
 
-    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder. `runtime`
-    names one of the rig's pairs; without it the rig's own is taken. Copies this opmap into the folder, unless a copy with
-    the same content is there. Raises InputError if the folder is not a rig, if it has no such pair, and on other systems
-    than Linux.
+    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder.
+    `runtime` names one of the rig's pairs; without it the rig's own is taken. Copies this opmap into the folder, unless
+    a copy with the same content is there. Raises InputError if the folder is not a rig, if it has no such pair, and on
+    other systems than Linux.
     """
     folder = find_rig(explicit, environ)
     if runtime is not None:

@@ -1,16 +1,17 @@
 """What a step must return, and the one comparison: performs steps, and holds each answer against what is promised.
 
-Contract probes, the search of `opmap fuzz` and the programs of exported cases consist of `ExpectedStep`. `perform_steps`
-performs them on a provider and returns the first difference:
+Contract probes, the search of `opmap fuzz` and the programs of exported cases consist of `ExpectedStep`.
+`perform_steps` performs them on a provider and returns the first difference:
 
     difference = perform_steps(expected_steps, performer)
     if difference is None: ...           # every answer is as promised
     difference.text                      # what is wrong, in one line
-    difference.kind                      # which kind of difference, such as "values": equal differences have the same kind
+    difference.kind                      # which kind of difference, such as "values"; equal ones have the same kind
     difference.at, difference.step       # the step, as an index and as itself
     difference.error                     # the ProviderError of a step that failed, or that the process was lost in
 
-The values are compared bit for bit, unless an output has a tolerance. Masked elements of a promised array are not compared.
+The values are compared bit for bit, unless an output has a tolerance. Masked elements of a promised array are not
+compared.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ _SHOWN = 12
 class ExpectedStep(msgspec.Struct, frozen=True):
     """A step, and what must happen.
 
-    - `outputs`: the outputs by name, one entry for each run of the step; a step that is no Concurrent has one entry. Empty
-      means that no outputs are compared. The outputs of a run must come in this order, those of other steps in any order.
+    - `outputs`: the outputs by name, one entry for each run of the step; a step that is no Concurrent has one entry.
+      Empty means that no outputs are compared. The outputs of a run must come in this order, those of other steps in
+      any order.
     - `fails`: whether the step fails. After a step that may fail and did, its outputs are not compared.
     - `signs`: wrong outputs that have a known meaning, by its text. A sign is the whole output.
     - `tolerances`: how far each element of an output may be off, by the output's name.
@@ -84,7 +86,9 @@ class Difference:
 def perform_steps(
     expected_steps: Sequence[ExpectedStep], performer: Performer, limit: float | None = None
 ) -> Difference | None:
-    """Performs steps up to the first one whose answer is not as promised. Returns the difference; None if there is none.
+    """Performs steps up to the first one whose answer is not as promised.
+
+    Returns the difference; None if there is none.
 
     `limit` is the limit of each step in seconds.
     """
@@ -106,7 +110,10 @@ def perform_steps(
 def difference_of(
     expected: ExpectedStep, result: Result, earlier: Sequence[tuple[str, np.ndarray]] = ()
 ) -> tuple[Kind, str] | None:
-    """Returns what is wrong with the result of a step, and its kind. `earlier` are the arrays before it, with a text each."""
+    """Returns what is wrong with the result of a step, and its kind.
+
+    `earlier` are the arrays before it, with a text each.
+    """
     if result.error is not None:
         return ("error", f"must not fail, got {result.error}") if expected.fails == "never" else None
     if expected.fails == "always":
@@ -163,7 +170,9 @@ def _beside(expected: ExpectedStep, outputs: Outputs, name: str) -> list[tuple[s
 
 
 def _meaning(array: np.ndarray, wrong: np.ndarray, known: Sequence[tuple[str, np.ndarray]]) -> str:
-    """Returns what the wrong elements of an array are, in words: the elements of a known array at the same places, or zeros."""
+    """Returns what the wrong elements of an array are, in words: the elements of a known array at the same places, or
+    zeros.
+    """
     words, places = _words(array), np.flatnonzero(wrong)
     for text, other in known:
         if other.dtype == array.dtype and other.size > places[-1] and (_words(other)[places] == words[places]).all():

@@ -57,10 +57,10 @@ class Start(Message, frozen=True):
     """From the parent: open this provider.
 
     `provider` is ONNX Runtime's name of an execution provider, or MODULE:NAME. `options` are provider options, `config`
-    session configuration entries of every session. `libraries` are plugin EP libraries by the names under which they are
-    registered. `adapter` and `device_id` choose the DirectML EP's adapter, `device_id` also the device of a plugin EP.
-    `path` are folders to import MODULE from. `package` is the distribution of ONNX Runtime or DirectML, if another worker of
-    the same command told it.
+    session configuration entries of every session. `libraries` are plugin EP libraries by the names under which they
+    are registered. `adapter` and `device_id` choose the DirectML EP's adapter, `device_id` also the device of a plugin
+    EP. `path` are folders to import MODULE from. `package` is the distribution of ONNX Runtime or DirectML, if another
+    worker of the same command told it.
     """
 
     provider: str
@@ -157,8 +157,8 @@ _decoder = msgspec.json.Decoder(_AnyMessage, dec_hook=_body.array)
 def encode(message: Message) -> Frame:
     """Returns the header of a message, and the pieces of its body: the memory of its arrays, which must not change.
 
-    Raises FrameError if an array has a type that frames do not carry, if a text is not UTF-8, or if the frame exceeds the
-    limits.
+    Raises FrameError if an array has a type that frames do not carry, if a text is not UTF-8, or if the frame exceeds
+    the limits.
     """
     parts: list[memoryview] = []
     length = 0
@@ -184,7 +184,10 @@ def encode(message: Message) -> Frame:
 
 
 def write(sink: FileIO, frame: Frame) -> None:
-    """Writes a frame, what `encode` returned, into an unbuffered stream. Raises OSError if the other end of the pipe is closed."""
+    """Writes a frame, what `encode` returned, into an unbuffered stream.
+
+    Raises OSError if the other end of the pipe is closed.
+    """
     header, parts = frame
     prefix = _PREFIX.pack(MAGIC, VERSION, len(header), sum(map(len, parts)))
     for part in (memoryview(prefix + header), *parts):

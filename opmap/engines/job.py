@@ -12,7 +12,10 @@ _KILL_ON_CLOSE, _EXTENDED_LIMITS, _SET_QUOTA_AND_TERMINATE = 0x2000, 9, 0x0101
 
 
 def job_of(pid: int) -> int | None:
-    """Puts a process into a new job, which ends with this process at the latest. Returns the job; None if that fails."""
+    """Puts a process into a new job, which ends with this process at the latest.
+
+    Returns the job; None if that fails.
+    """
     if sys.platform != "win32":
         return None
     kernel32 = ctypes.WinDLL("kernel32")

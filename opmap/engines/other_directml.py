@@ -17,10 +17,11 @@ _DLL = "DirectML.dll"
 
 @contextmanager
 def other_directml(folder: str | None) -> Iterator[None]:
-    """Lets the processes that are started meanwhile import the installed ONNX Runtime with the DirectML.dll in a folder.
+    """Lets the processes that are started meanwhile import the installed ONNX Runtime with the DirectML.dll in a
+    folder.
 
-    It is a copy of the package in a temporary folder, which PYTHONPATH names. None changes nothing. Raises InputError if
-    the folder has no DirectML.dll, or if there is no ONNX Runtime.
+    It is a copy of the package in a temporary folder, which PYTHONPATH names. None changes nothing. Raises InputError
+    if the folder has no DirectML.dll, or if there is no ONNX Runtime.
     """
     if folder is None:
         yield

@@ -28,7 +28,8 @@ class Performer:
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step, within `limit` seconds if the steps run in another process.
 
-        A failure of the step is in the result. Raises ProviderError only if the process that performs the steps is lost.
+        A failure of the step is in the result. Raises ProviderError only if the process that performs the steps is
+        lost.
         """
         raise NotImplementedError
 

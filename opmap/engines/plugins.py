@@ -20,7 +20,8 @@ def plugin_device(name: str, libraries: Mapping[str, str], number: int | None = 
 
     `libraries` are paths by the names under which they are registered; without them the installed plugin packages are
     asked. `number` is the position of the device among those of this EP (default: the first). Raises InputError if a
-    library cannot be registered or there is no device of this number, ProviderError if there is no such EP or no device.
+    library cannot be registered or there is no device of this number, ProviderError if there is no such EP or no
+    device.
     """
     import onnxruntime
 

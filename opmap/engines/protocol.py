@@ -17,8 +17,9 @@ class Placement:
     """The execution provider of each node of the last model, and the source of this knowledge.
 
     `nodes` holds pairs of operator type and execution provider. `names` are the nodes' names in the model, in the same
-    order; empty if the source does not tell them. `source` is `assignment-info` or `profile` (ONNX Runtime's own records,
-    which are proof), `dispatched` (see DISPATCHED) or `asserted` (the word of a provider that is not ONNX Runtime).
+    order; empty if the source does not tell them. `source` is `assignment-info` or `profile` (ONNX Runtime's own
+    records, which are proof), `dispatched` (see DISPATCHED) or `asserted` (the word of a provider that is not ONNX
+    Runtime).
     """
 
     source: str
@@ -42,7 +43,8 @@ class Placement:
 
 
 DISPATCHED = "dispatched"
-"""The source of a placement that is proven by what was done: the operator was created, compiled and dispatched on DirectML.
+"""The source of a placement that is proven by what was done: the operator was created, compiled and dispatched on
+DirectML.
 
 Nothing between opmap and DirectML could have moved it elsewhere."""
 

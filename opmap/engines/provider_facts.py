@@ -21,14 +21,16 @@ GRAPH_LAYOUT = "compile-graph"
 
 @dataclass(frozen=True)
 class ProviderFacts:
-    """What is known about an open provider. `facts_of` fills it where the provider is opened; records and bundles show it.
+    """What is known about an open provider.
+
+    `facts_of` fills it where the provider is opened; records and bundles show it.
 
     A record has the facts of which it has a key of the same name (`Record.on`).
 
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
     on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it.
-    `package` is the distribution that its ONNX Runtime, or DirectML, was installed from. `sessions` is whether the provider
-    can open a model and run it several times.
+    `package` is the distribution that its ONNX Runtime, or DirectML, was installed from. `sessions` is whether the
+    provider can open a model and run it several times.
     """
 
     name: str
@@ -54,9 +56,9 @@ def facts_of(
 ) -> ProviderFacts:
     """Returns what is known about a provider that was opened in this process.
 
-    `adapter` is the adapter of DirectML and of the DirectML EP, `device` the OrtEpDevice of a plugin EP; None if it is not
-    known. `package` is the distribution, if the caller knows it: the search reads the metadata of every installed one.
-    `attribute` gives the attributes of a third party's object, and `sessions` is whether it has sessions.
+    `adapter` is the adapter of DirectML and of the DirectML EP, `device` the OrtEpDevice of a plugin EP; None if it is
+    not known. `package` is the distribution, if the caller knows it: the search reads the metadata of every installed
+    one. `attribute` gives the attributes of a third party's object, and `sessions` is whether it has sessions.
     """
     if attribute:
         device_class = cast("DeviceClass | None", attribute("device_class"))

@@ -36,9 +36,9 @@ _SHORT = {"cpu": CPU, "dml": DIRECTML}
 class Provider(ProviderFacts):
     """A provider that is ready to run, and the facts about it. `runner` is what runs the models, or the cases.
 
-    The placement that a third party's provider reports is `asserted`: it is believed, not proven. `note` says why another
-    provider was not taken. `device_types()` are the names of the data types that the device of the DirectML EP says that it
-    supports; None if they are not known. The first call asks the device.
+    The placement that a third party's provider reports is `asserted`: it is believed, not proven. `note` says why
+    another provider was not taken. `device_types()` are the names of the data types that the device of the DirectML EP
+    says that it supports; None if they are not known. The first call asks the device.
     """
 
     runner: Performer | CaseProvider
@@ -115,7 +115,9 @@ class Provider(ProviderFacts):
         return self.runner.environment() if isinstance(self.runner, WorkerProvider) else collect()
 
     def driver(self, facts: Mapping[str, Fact]) -> str | None:
-        """Returns the driver version that the facts give for the provider's adapter; None if they give none, or several."""
+        """Returns the driver version that the facts give for the provider's adapter; None if they give none, or
+        several.
+        """
         adapters = msgspec.to_builtins(facts["adapters"].value or []) if "adapters" in facts else []
         versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
         return versions.pop() if len(versions) == 1 else None
@@ -147,8 +149,8 @@ class ProviderMissing(ProviderError):
 def available() -> list[str]:
     """Returns the execution providers of the installed ONNX Runtime.
 
-    Raises ProviderError if no ONNX Runtime or several distributions of it are installed, ProviderMissing if it cannot be
-    imported.
+    Raises ProviderError if no ONNX Runtime or several distributions of it are installed, ProviderMissing if it cannot
+    be imported.
     """
     require_one()
     try:
@@ -159,7 +161,9 @@ def available() -> list[str]:
 
 
 def full_name(name: str) -> str:
-    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`); any other name unchanged, `directml` in lower case."""
+    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`); any other name unchanged, `directml` in lower
+    case.
+    """
     return DIRECT if name.lower() == DIRECT else _SHORT.get(name.lower(), name)
 
 
@@ -180,18 +184,18 @@ def open_provider(
 ) -> Provider:
     """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:NAME.
 
-    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
-    for each step and `start_timeout` for its start. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
-    On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME,
-    on the rig's pair of ONNX Runtime and DirectML.dll that `runtime` names. `adapter` (a
-    part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
-    EP.
+    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout`
+    seconds for each step and `start_timeout` for its start. `in_process` is for debugging: a third party's provider
+    then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in the rig whose folder
+    is `dml_runtime` or OPMAP_DML_RUNTIME, on the rig's pair of ONNX Runtime and DirectML.dll that `runtime` names.
+    `adapter` (a part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the
+    device of a plugin EP.
 
     `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
     ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
 
-    Raises ProviderMissing if the provider is not available. Raises InputError for an unknown name, an option that the provider
-    does not take, a folder that is not a rig, or an adapter that this machine does not have.
+    Raises ProviderMissing if the provider is not available. Raises InputError for an unknown name, an option that the
+    provider does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
     limits: dict[str, Any] = {"timeout": timeout, "start_timeout": start_timeout}
     if ":" in name:
@@ -271,7 +275,9 @@ _OWNERS = {
 
 
 def refuse_options(name: str, **options: object) -> None:
-    """Raises InputError if one of these options of `open_provider` is given: the provider of this name does not take it."""
+    """Raises InputError if one of these options of `open_provider` is given: the provider of this name does not take
+    it.
+    """
     given = {key for key, value in options.items() if value not in (None, {}) and value is not False}
     for text, keys in _OWNERS.items():
         if given.intersection(keys):
@@ -291,7 +297,9 @@ def _open_directml(
 
 
 def _device_types(adapter: str | None, command: Sequence[str] | None) -> Collection[str] | None:
-    """Asks DirectML itself, in a process of its own, which data types an adapter supports; None if it gives no answer."""
+    """Asks DirectML itself, in a process of its own, which data types an adapter supports; None if it gives no
+    answer.
+    """
     try:
         opened = _open_direct({}, command=command, adapter=adapter)
     except OpmapError:

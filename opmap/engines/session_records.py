@@ -63,8 +63,8 @@ def one_line(error: Exception) -> str:
 def _message(error: Exception) -> str:
     """Returns the message of an error of ONNX Runtime.
 
-    On a Windows in another language than English, DirectML's messages are in the system's code page. ONNX Runtime's Python
-    package takes them for UTF-8 and raises a UnicodeDecodeError, which holds the message's bytes.
+    On a Windows in another language than English, DirectML's messages are in the system's code page. ONNX Runtime's
+    Python package takes them for UTF-8 and raises a UnicodeDecodeError, which holds the message's bytes.
     """
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(locale.getencoding(), "replace")

@@ -176,7 +176,10 @@ class SessionProvider(Performer):
 
     @cached_property
     def _folder(self) -> Path:
-        """One folder for the files of all sessions. Making a temporary folder is slow under Wine, so there is only one."""
+        """One folder for the files of all sessions.
+
+        Making a temporary folder is slow under Wine, so there is only one.
+        """
         return make_folder()
 
     def _session(self, step: steps.Open, folder: Path | None, profile: bool) -> onnxruntime.InferenceSession:

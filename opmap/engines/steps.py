@@ -1,7 +1,7 @@
 """Steps: what can be done with sessions, device values and bindings, one step at a time; and what each step returns.
 
-A step is data: it goes through a pipe to the worker, it can be stored, and it can be printed as Python code. Sessions and
-values are named by the caller. A name that is given again replaces what had it before.
+A step is data: it goes through a pipe to the worker, it can be stored, and it can be printed as Python code. Sessions
+and values are named by the caller. A name that is given again replaces what had it before.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Compile = Literal["operator", "graph"]
 """How DirectML compiles an operator: with CompileOperator, or with CompileGraph as the one node of a graph."""
 
 HOST, DEVICE = "cpu", "device"
-"""Where a value lies: in host memory, or in memory of the provider's device. For a provider without device memory of its
-own, such as the CPU EP, both are host memory."""
+"""Where a value lies: in host memory, or in memory of the provider's device. For a provider without device memory of
+its own, such as the CPU EP, both are host memory."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,9 +148,9 @@ class Unbind(Step, frozen=True):
 class RunBound(Step, frozen=True):
     """Runs a session on what is bound, and returns the bound outputs, copied to the host.
 
-    `devices` of the result has the device of each bound value, by the name of the input or output. `keep` gives OrtValue
-    names to outputs, which then stay where they are and are not returned. With `together`, all outputs are copied by
-    `copy_outputs_to_cpu`; otherwise each by its own `numpy`.
+    `devices` of the result has the device of each bound value, by the name of the input or output. `keep` gives
+    OrtValue names to outputs, which then stay where they are and are not returned. With `together`, all outputs are
+    copied by `copy_outputs_to_cpu`; otherwise each by its own `numpy`.
     """
 
     session: str
@@ -179,8 +179,8 @@ class Examine(Step, frozen=True):
 class Dispatch(Step, frozen=True):
     """Runs one operator on DirectML itself, without a session. `contents` are the bytes of its inputs.
 
-    Returns the memory of each output, see `directml.dispatching.run`, as `offsets` and `flags` are. If `contents` is None,
-    the operator is created and compiled only, and nothing is returned.
+    Returns the memory of each output, see `directml.dispatching.run`, as `offsets` and `flags` are. If `contents` is
+    None, the operator is created and compiled only, and nothing is returned.
     """
 
     operator: Dispatchable
@@ -231,7 +231,9 @@ AnyStep = (
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One node that ran, from ONNX Runtime's profile: operator type, execution provider, sizes of its inputs and outputs."""
+    """One node that ran, from ONNX Runtime's profile: operator type, execution provider, sizes of its inputs and
+    outputs.
+    """
 
     op_type: str
     provider: str
@@ -258,10 +260,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a step returned.
 
-    `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
-    that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
-    must not be used further: what runs in it later may be wrong. `messages` are notes about the step that change no verdict,
-    such as memory between elements that was written. `memory` is what Measure found, in bytes.
+    `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider
+    said that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the
+    process must not be used further: what runs in it later may be wrong. `messages` are notes about the step that
+    change no verdict, such as memory between elements that was written. `memory` is what Measure found, in bytes.
     """
 
     outputs: dict[str, np.ndarray] = {}

@@ -1,4 +1,5 @@
-"""Temporary folders, which are removed when the process ends. Those of a process that was killed are removed by the next one."""
+"""Temporary folders, which are removed when the process ends. Those of a process that was killed are removed by the
+next one."""
 
 from __future__ import annotations
 

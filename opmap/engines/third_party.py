@@ -48,8 +48,8 @@ class Unavailable(ProviderError):
 class ThirdPartyProvider(Performer):
     """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
 
-    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. If it has `perform(step)`, as SessionProvider
-    has, it performs every step itself. In `facts`, name, version and device class
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. If it has `perform(step)`, as
+    SessionProvider has, it performs every step itself. In `facts`, name, version and device class
     are the object's own. Any exception of the object is an error of its step.
     """
 
@@ -74,8 +74,9 @@ class ThirdPartyProvider(Performer):
     def load(cls, spec: str, path: Sequence[str] = ()) -> Self:
         """Imports MODULE, and calls NAME if it is a factory: a callable without required parameters.
 
-        A function with two required parameters is `run(model_bytes, feeds)` itself. MODULE is looked for in the first folder of
-        `path`, sys.path, the rest of `path`. Whatever else is imported, above all by opmap itself, is looked for in sys.path first.
+        A function with two required parameters is `run(model_bytes, feeds)` itself. MODULE is looked for in the first
+        folder of `path`, sys.path, the rest of `path`. Whatever else is imported, above all by opmap itself, is looked
+        for in sys.path first.
 
         Raises InputError if MODULE, NAME or what the factory returns cannot be used, Unavailable if the factory raises.
         """
@@ -143,7 +144,10 @@ class ThirdPartyProvider(Performer):
         raise ProviderError(f"{self.facts.name} cannot {type(step).__name__}: it only opens, runs and closes sessions")
 
     def _opened(self, model: bytes, step: steps.Open) -> object:
-        """Returns the session that the object's `open` makes. It gets the files beside the model if it takes `files`."""
+        """Returns the session that the object's `open` makes.
+
+        It gets the files beside the model if it takes `files`.
+        """
         setup = msgspec.to_builtins(step.setup, enc_hook=lambda array: array)
         if not step.files:
             return self._provider.open(model, setup)
@@ -174,7 +178,10 @@ class ThirdPartyProvider(Performer):
             getattr(session, "close", lambda: None)()
 
     def _asserted(self) -> Placement:
-        """Returns what the object's `placement()` says. Without an answer, its own name stands for what ran the model."""
+        """Returns what the object's `placement()` says.
+
+        Without an answer, its own name stands for what ran the model.
+        """
         answer = getattr(self._provider, "placement", lambda: None)()
         if answer is None:
             return Placement(ASSERTED, (("", self.facts.name),))
@@ -201,7 +208,9 @@ def _attribute(provider: object, name: str) -> str | None:
 
 @contextmanager
 def _third_party_code(raised: Callable[[BaseException], Exception] | None = None) -> Iterator[None]:
-    """Runs code of a third party. It may change the current directory, or fork and forget to end the copy of this process.
+    """Runs code of a third party.
+
+    It may change the current directory, or fork and forget to end the copy of this process.
 
     It may raise anything, also SystemExit: `raised` gives the exception that is raised in its place, but for Ctrl-C.
     """

@@ -40,7 +40,8 @@ Windows itself stops with a bug check after five in one minute.
 """
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""Environment variables of a worker. With them NumPy starts no threads for matrix products, and the worker starts sooner.
+"""Environment variables of a worker. With them NumPy starts no threads for matrix products, and the worker starts
+sooner.
 
 A third party's provider may compute such products: its worker does not get these variables."""
 
@@ -134,16 +135,16 @@ HANG_LIMIT = HangLimit()
 class WorkerProvider(Performer):
     """Performs steps on a provider in a child process. Use it from one thread at a time.
 
-    `name` is ONNX Runtime's name of an execution provider, MODULE:NAME, or `directml`. The child starts with the first step, or
-    with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no
-    session and no value.
+    `name` is ONNX Runtime's name of an execution provider, MODULE:NAME, or `directml`. The child starts with the first
+    step, or with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child,
+    which has no session and no value.
 
     `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
     which the processes of this child are found. `timeout` is the limit for one step, `start_timeout` the limit for a
     start, both in seconds. `options` are provider options, `config` session
-    configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the DirectML
-    EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses the device.
-    `package` is the distribution of the child's ONNX Runtime, if it is known: the child starts sooner then.
+    configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the
+    DirectML EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses
+    the device. `package` is the distribution of the child's ONNX Runtime, if it is known: the child starts sooner then.
     """
 
     def __init__(
@@ -195,8 +196,8 @@ class WorkerProvider(Performer):
     def perform(self, step: steps.AnyStep, limit: float | None = None) -> steps.Result:
         """Performs one step in the child, within `limit` seconds (default: the time limit of this provider).
 
-        An error of the step is in the result. Raises WorkerCrashed, WorkerTimeout or DeviceLost if the worker process or
-        its device was lost, NotRun if the step was not tried, FrameError if an array cannot be sent.
+        An error of the step is in the result. Raises WorkerCrashed, WorkerTimeout or DeviceLost if the worker process
+        or its device was lost, NotRun if the step was not tried, FrameError if an array cannot be sent.
         """
         if isinstance(step, steps.Clear) and not (self._child and self._child.running):
             return steps.Result()
@@ -222,11 +223,17 @@ class WorkerProvider(Performer):
             self._close_child()
 
     def ignore_hangs(self) -> None:
-        """Lets any number of hangs and lost devices pass. For emulated devices, and for people who know what they do."""
+        """Lets any number of hangs and lost devices pass.
+
+        For emulated devices, and for people who know what they do.
+        """
         self._hang_limit = _NoLimit()
 
     def keep_spare(self) -> None:
-        """Lets each child start while the one before works. For a search, which needs many: a start may take seconds."""
+        """Lets each child start while the one before works.
+
+        For a search, which needs many: a start may take seconds.
+        """
         self._keeps_spare = True
 
     def restart(self) -> None:
@@ -237,8 +244,8 @@ class WorkerProvider(Performer):
     def close(self) -> None:
         """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
 
-        Returns after at most about three times KILL_TIMEOUT, even if a process still runs. Raises RuntimeError if a third
-        party's `close()` raised.
+        Returns after at most about three times KILL_TIMEOUT, even if a process still runs. Raises RuntimeError if a
+        third party's `close()` raised.
         """
         spare, self._spare = self._spare, None
         if spare:
@@ -307,7 +314,10 @@ class WorkerProvider(Performer):
                 self._spare = self._new_child()
 
     def _new_child(self) -> Child:
-        """Starts a child process, and sends it the provider to open. Raises OSError if there is no process, FrameError for bad options."""
+        """Starts a child process, and sends it the provider to open.
+
+        Raises OSError if there is no process, FrameError for bad options.
+        """
         frame = frames.encode(self._start)
         third_party = ":" in self.name
         child = Child(
@@ -331,8 +341,8 @@ class WorkerProvider(Performer):
     def uses_gpu(self) -> bool:
         """Whether a hang may be that of a GPU's driver.
 
-        On Windows every execution provider but the CPU EP may use a GPU. Elsewhere, and for a third party's provider, only
-        one that is known to run on a real device does.
+        On Windows every execution provider but the CPU EP may use a GPU. Elsewhere, and for a third party's provider,
+        only one that is known to run on a real device does.
         """
         device_class = self.facts.device_class
         unknown = device_class is None and sys.platform == "win32" and ":" not in self.name
@@ -360,8 +370,9 @@ class WorkerProvider(Performer):
     def _ask(self, message: frames.Message, limit: float, reply_kind: type[Reply]) -> Reply:
         """Sends a message to the child, and returns the reply, which must be of this kind.
 
-        Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with the
-        number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
+        Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with
+        the number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or
+        DeviceLost.
         """
         self._requests += 1
         frame = frames.encode(msgspec.structs.replace(message, number=self._requests))
@@ -443,7 +454,7 @@ _DOING: dict[type[steps.Step], str] = {
 def native_command() -> list[str]:
     """Returns the command that starts the worker in this Python.
 
-    It names worker_main.py by its path, and `-P` keeps the folder of that file out of sys.path: no file there replaces a
-    module of the same name that a provider has.
+    It names worker_main.py by its path, and `-P` keeps the folder of that file out of sys.path: no file there replaces
+    a module of the same name that a provider has.
     """
     return [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py"))]

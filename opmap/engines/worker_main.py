@@ -47,7 +47,8 @@ _STDERR = 2
 """The file descriptor. A third party's provider may have closed `sys.stderr`."""
 
 GRACE = 30.0
-"""Seconds after a step's time limit until the worker ends itself. The parent ends it at the limit, unless it is gone."""
+"""Seconds after a step's time limit until the worker ends itself. The parent ends it at the limit, unless it is
+gone."""
 
 
 def main(make: Callable[..., Performer] = SessionProvider) -> None:
@@ -120,8 +121,8 @@ def _direct(start: frames.Start) -> tuple[Performer, ProviderFacts]:
 def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens an execution provider of ONNX Runtime.
 
-    Raises InputError if no adapter or device, or more than one, fits the choice. Raises ProviderError if the provider is
-    not there, ImportError if ONNX Runtime cannot be imported.
+    Raises InputError if no adapter or device, or more than one, fits the choice. Raises ProviderError if the provider
+    is not there, ImportError if ONNX Runtime cannot be imported.
     """
     import onnxruntime
 
@@ -138,10 +139,11 @@ def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> 
 
 
 def _directml(start: frames.Start, open_one: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
-    """Opens the DirectML EP on the chosen adapter, or else on the first hardware adapter on which a session can be created.
+    """Opens the DirectML EP on the chosen adapter, or else on the first hardware adapter on which a session can be
+    created.
 
-    Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created. ONNX Runtime refuses
-    software adapters.
+    Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created. ONNX Runtime
+    refuses software adapters.
     """
     import onnxruntime
 

@@ -93,7 +93,9 @@ def _rows_of_four(address: Address) -> tuple[int, ...]:
 
 
 def _order_inverted(address: Address) -> Address:
-    """Puts the dimensions in memory into the inverse order: if the third lies outermost, the outermost becomes the third."""
+    """Puts the dimensions in memory into the inverse order: if the third lies outermost, the outermost becomes the
+    third.
+    """
     strides = [term.stride for term in address.terms]
     outermost_first = sorted(range(len(strides)), key=lambda d: -strides[d])
     return address.with_strides([strides[outermost_first[d]] for d in outermost_first])

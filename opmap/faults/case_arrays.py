@@ -73,8 +73,8 @@ class Indices:
 class CaseArrays:
     """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
 
-    Functions that return an output or an address return flat, row-major arrays. If the case has several outputs, they are
-    about one of them: that which the descriptor is looked at from (`OperatorDesc.of_output`).
+    Functions that return an output or an address return flat, row-major arrays. If the case has several outputs, they
+    are about one of them: that which the descriptor is looked at from (`OperatorDesc.of_output`).
     """
 
     case: Case
@@ -182,7 +182,9 @@ class CaseArrays:
     def with_values(
         self, expression: ChangeOperator | None, operand: Callable[[Bits, DataType], Bits] | None
     ) -> CaseArrays:
-        """Returns the same case with other operators in the values that are computed, or other elements that they are computed from."""
+        """Returns the same case with other operators in the values that are computed, or other elements that they are
+        computed from.
+        """
         changed = CaseArrays(self.case, operand)
         changed.access = self.access.with_values(expression) if expression else self.access
         return changed

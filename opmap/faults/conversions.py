@@ -32,8 +32,8 @@ _MODES = {
     "FLOAT64": ("", "saturating"),
     **dict.fromkeys(_INTEGERS, ("wrapping", "saturating")),
 }
-"""How numbers that the other type cannot hold are converted. Without a word, floats are rounded to the nearest number, become
-infinite, and keep their denormals; integers wrap."""
+"""How numbers that the other type cannot hold are converted. Without a word, floats are rounded to the nearest number,
+become infinite, and keep their denormals; integers wrap."""
 
 
 def through(via: str, mode: str = "") -> Callable[[Bits, DataType], Bits]:
@@ -94,7 +94,10 @@ def _rounded(numbers: Floats, via: str, via_code: str, *, toward_zero: bool) -> 
 
 
 def _float_through_integer(bits: Bits, data_type: DataType, via: str, mode: str) -> Bits:
-    """Converts floats to integers toward zero. Wrapping, a number out of range becomes the lowest integer, as on x86."""
+    """Converts floats to integers toward zero.
+
+    Wrapping, a number out of range becomes the lowest integer, as on x86.
+    """
     code, via_code = _code(data_type), _code(DataType[via])
     low, high = DataType[via].limits
     numbers = np.trunc(bits.view(code).astype("<f8"))

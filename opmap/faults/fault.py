@@ -40,8 +40,8 @@ class Fault:
     If a case has several outputs, each is computed with the fault in it; with one of `session`, the first one.
 
     If `concerns(arrays)` is false for a case, the fault changes nothing in it.
-    `needs` names the input that shows the fault and that `smoke` lacks: `standard` must catch such a fault; if it is `huge`,
-    `full` must. `equivalent` says why no valid input shows the fault.
+    `needs` names the input that shows the fault and that `smoke` lacks: `standard` must catch such a fault; if it is
+    `huge`, `full` must. `equivalent` says why no valid input shows the fault.
     """
 
     text: str
@@ -62,7 +62,9 @@ class Fault:
 
     @property
     def tier(self) -> Tier | None:
-        """The smallest tier that must catch the fault; None if no tier can, as without an operator that computes values."""
+        """The smallest tier that must catch the fault; None if no tier can, as without an operator that computes
+        values.
+        """
         computing = any(own.descriptor.spec().computes_values for own in OPERATORS.values())
         if self.equivalent or (self.changes_values and not computing):
             return None
@@ -129,7 +131,10 @@ class FaultProvider:
         return self.results([self.bits(output) for output in arrays.outputs], arrays)
 
     def bits(self, arrays: CaseArrays) -> Bits:
-        """Returns the bit patterns of one output; `arrays.right` itself where the fault changes nothing. To be called once a run."""
+        """Returns the bit patterns of one output; `arrays.right` itself where the fault changes nothing.
+
+        To be called once a run.
+        """
         return arrays.right if self.fault.session and arrays.number else self._bits(arrays)
 
     def results(self, bits: Sequence[Bits], arrays: CaseArrays) -> list[Array]:

@@ -1,4 +1,5 @@
-"""Counts what ran: each operator with where it ran, how its sizes were declared, and in which way. What is rare is drawn more."""
+"""Counts what ran: each operator with where it ran, how its sizes were declared, and in which way. What is rare is
+drawn more."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ Nodes = tuple[tuple[str, str], ...]
 
 
 class Watched(Wrapping):
-    """Performs steps, and asks each session where its nodes are. `placements` are the answers since they were last taken."""
+    """Performs steps, and asks each session where its nodes are.
+
+    `placements` are the answers since they were last taken.
+    """
 
     def __init__(self, performer: Performer) -> None:
         super().__init__(performer)
@@ -38,7 +42,10 @@ class Watched(Wrapping):
 
 
 def count(table: Table, plan: Plan, placements: Mapping[str, Nodes]) -> None:
-    """Counts what a plan that was performed has. Operators whose place nobody said are counted with the placement `?`."""
+    """Counts what a plan that was performed has.
+
+    Operators whose place nobody said are counted with the placement `?`.
+    """
     found = set()
     for opening, way in _ways(plan):
         nodes = [node for node in placements.get(opening.session, ()) if node[0]]

@@ -231,7 +231,10 @@ class _GraphDrawing:
         return node
 
     def _constant_value(self, lowering: Lowering, name: str, data_type: DataType) -> Value | None:
-        """Returns the value of a constant input. One of the descriptor's type becomes a small number of the graph's type."""
+        """Returns the value of a constant input.
+
+        One of the descriptor's type becomes a small number of the graph's type.
+        """
         constant = lowering.constants.get(name)
         if constant is None:
             return None
@@ -256,7 +259,9 @@ class _GraphDrawing:
         return value
 
     def _fits(self, node: Node, values: Sequence[Value | None]) -> bool:
-        """Returns whether a node takes the sizes, also on the CPU EP: ONNX may infer the output without looking at all inputs."""
+        """Returns whether a node takes the sizes, also on the CPU EP: ONNX may infer the output without looking at all
+        inputs.
+        """
         try:
             outputs = inferred(node.kernel, tuple(values))
             if node.op not in MOVES and not has_empty((*values, *outputs)):

@@ -41,7 +41,8 @@ _OPERATOR = "node:"
 """The prefix of features that say which registered operator a graph has."""
 
 _PIECE = "piece:"
-"""The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs it."""
+"""The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs
+it."""
 
 _SIMPLEST = "identity"
 """What a shrunk plan has if any operator shows the failure, an Identity or a Concat of one input: no find needs it."""

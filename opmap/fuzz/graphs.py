@@ -1,8 +1,8 @@
 """Graphs as data: sources, nodes and outputs; their sizes and values.
 
-A node is an ONNX node of a registered operator, a node that only moves bit patterns, an If, or a few lines of ONNX's text with
-any other operators. Sizes follow from ONNX's own inference. The pseudocode gives the values of the first two kinds; those of
-lines come from ONNX Runtime's CPU EP, node by node, with a tolerance.
+A node is an ONNX node of a registered operator, a node that only moves bit patterns, an If, or a few lines of ONNX's
+text with any other operators. Sizes follow from ONNX's own inference. The pseudocode gives the values of the first two
+kinds; those of lines come from ONNX Runtime's CPU EP, node by node, with a tolerance.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _FILLER = 61
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A value that no node makes.
 
-    - `kind`: a graph input; an initializer; an initializer that is also a graph input, so that it may be fed; or a constant,
-      which has `values`.
+    - `kind`: a graph input; an initializer; an initializer that is also a graph input, so that it may be fed; or a
+      constant, which has `values`.
     - `dims`: how the graph declares the sizes of the input: as numbers, as symbols, or not at all.
     - `sizes`: the sizes; if `dims` is not `static`, a run may feed others.
     - `seed`: gives the values of an initializer.
@@ -74,9 +74,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node. An input that is left out has no name.
 
-    An If has a `then` and an `other` branch: nodes of which the last one gives the output. A node of other operators has
-    `lines` of ONNX's text, in which its inputs and outputs have the names `formal` and `results`; `function` makes a local
-    function of them.
+    An If has a `then` and an `other` branch: nodes of which the last one gives the output. A node of other operators
+    has `lines` of ONNX's text, in which its inputs and outputs have the names `formal` and `results`; `function` makes
+    a local function of them.
     """
 
     op: str
@@ -130,7 +130,9 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dims(self) -> Dims:
-        """How the sizes of the inputs are declared: not at all if some are not, as symbols if some are, else as numbers."""
+        """How the sizes of the inputs are declared: not at all if some are not, as symbols if some are, else as
+        numbers.
+        """
         declared = {source.dims for source in self.sources}
         return "none" if "none" in declared else "symbolic" if "symbolic" in declared else "static"
 
@@ -157,7 +159,8 @@ COPIES: Mapping[str, Callable[..., np.ndarray]] = {
     "Expand": lambda node, array, sizes: np.broadcast_to(array, sizes),
     "Transpose": lambda node, array, sizes: array.transpose(node.attributes["perm"]),
 }
-"""Operators whose output is the input seen in another way -> the output for the node, its input and the output's sizes."""
+"""Operators whose output is the input seen in another way -> the output for the node, its input and the output's
+sizes."""
 
 MOVES = (*COPIES, "Concat")
 """Operators that only move bit patterns, and that a graph has more often than other operators."""
@@ -173,7 +176,8 @@ def constant_inputs(op: str) -> Mapping[int, str]:
 class Described(NamedTuple):
     """An operator's node as a descriptor.
 
-    `fields` are the fields of its inputs that are tensors, each with the input's position. `bounds` are those of its indices.
+    `fields` are the fields of its inputs that are tensors, each with the input's position. `bounds` are those of its
+    indices.
     """
 
     desc: OperatorDesc
@@ -388,7 +392,8 @@ def _check_written_once(desc: OperatorDesc, field: str, tensor: Tensor) -> None:
 def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None, *, gentle: bool = False) -> Tensor:
     """Returns the values of a source that follow from a seed. With `limits` they are indices in range.
 
-    `gentle` values are small numbers: what is computed from them is exact, or differs little between two ways of computing.
+    `gentle` values are small numbers: what is computed from them is exact, or differs little between two ways of
+    computing.
     """
     count, data_type, simple = prod(sizes), source.type, seed < SIMPLE_SEEDS
     if source.known is not None:

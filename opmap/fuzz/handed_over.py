@@ -1,7 +1,8 @@
-"""Who made a wrong value of a fused graph: the DirectML EP, which makes a graph for DirectML, or DirectML, which runs it.
+"""Who made a wrong value of a fused graph: the DirectML EP, which makes a graph for DirectML, or DirectML, which runs
+it.
 
-The EP writes the graph into a file. Here it is computed node by node, by the pseudocode or by NumPy. If that gives the expected
-values, the graph is right, and DirectML made the wrong ones. If it gives the wrong ones, the EP did.
+The EP writes the graph into a file. Here it is computed node by node, by the pseudocode or by NumPy. If that gives the
+expected values, the graph is right, and DirectML made the wrong ones. If it gives the wrong ones, the EP did.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def maker_of(
 ) -> Maker:
     """Returns who made what a run got, if it is not what is expected.
 
-    `graph` is what the EP made of the whole model, `files` are the bytes of the files beside it, by their names without `.bin`.
+    `graph` is what the EP made of the whole model, `files` are the bytes of the files beside it, by their names without
+    `.bin`.
     """
     assert isinstance(expected.step, Run)
     try:
@@ -111,7 +113,8 @@ def _values(
 ) -> dict[str, np.ndarray]:
     """Returns the memory of each value of a graph, packed, by its name.
 
-    Raises _Unknown, or what a graph that does not fit its inputs causes: InputError, KeyError, ValueError or IndexError.
+    Raises _Unknown, or what a graph that does not fit its inputs causes: InputError, KeyError, ValueError or
+    IndexError.
     """
     values = {name: np.ascontiguousarray(array).reshape(-1) for name, array in feeds.items()}
     for node in graph.nodes:
@@ -124,7 +127,10 @@ def _values(
 
 
 def _elements(tensor: SerializedTensor, memory: np.ndarray) -> np.ndarray:
-    """Returns the elements of a tensor that lies in this memory. Raises IndexError or ValueError if one lies behind it."""
+    """Returns the elements of a tensor that lies in this memory.
+
+    Raises IndexError or ValueError if one lies behind it.
+    """
     desc = tensor_desc(tensor)
     if desc.element_count > _MOST_ELEMENTS:
         raise _Unknown("many elements")

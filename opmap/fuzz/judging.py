@@ -22,11 +22,12 @@ from .plan import Opening, Plan
 from .state import planned
 
 Kind = Literal["silent", "crash", "hang", "refusal", "growth"]
-"""The kinds of failures: wrong outputs without an error, a process that ended, no answer, an error where there is none, and memory
-that a process holds more of with each repetition."""
+"""The kinds of failures: wrong outputs without an error, a process that ended, no answer, an error where there is none,
+and memory that a process holds more of with each repetition."""
 
 WINDOWS, RISE = 4, 256 * 1024
-"""Memory grows if, after a warm-up, it has risen by RISE bytes or more in each of so many windows of equal length, one after the other.
+"""Memory grows if, after a warm-up, it has risen by RISE bytes or more in each of so many windows of equal length, one
+after the other.
 
 An allocator takes and gives back some megabytes now and then, but not in each window."""
 
@@ -42,7 +43,8 @@ _NOT_SUPPORTED = "cannot use the graph capture feature"
 """A part of ONNX Runtime's message about a model that graph capture does not take."""
 
 _PLACE = re.compile(r"(\w+\.cpp\(\d+\)).*?\b(8[0-9A-F]{7})\b")
-"""The line of a source file in which a call failed, and its HRESULT: the same when a session is created and when it runs."""
+"""The line of a source file in which a call failed, and its HRESULT: the same when a session is created and when it
+runs."""
 
 _SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]*(?: :0/éx+\.?)?)")
 
@@ -50,8 +52,8 @@ _SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan failed in. `at` is the number of the step, `text` what is wrong in one line.
 
-    `signature` is the text without what differs between equal failures: names, numbers, addresses. `unsupported` is whether
-    the provider said that it does not support the step: then it is no defect.
+    `signature` is the text without what differs between equal failures: names, numbers, addresses. `unsupported` is
+    whether the provider said that it does not support the step: then it is no defect.
     """
 
     kind: Kind
@@ -90,7 +92,8 @@ def growth_of(
 ) -> Failure | None:
     """Returns the growth of the process's memory, if it grows while a plan is repeated; None if it does not.
 
-    The plan is right. First it is repeated as a whole, then its runs alone. A plan with a profile, which keeps each event, is not repeated. What `is_over` ends says nothing. Raises Invalid if the plan is not allowed.
+    The plan is right. First it is repeated as a whole, then its runs alone. A plan with a profile, which keeps each
+    event, is not repeated. What `is_over` ends says nothing. Raises Invalid if the plan is not allowed.
     """
     if any(isinstance(action, Opening) and action.setup.profile for action in plan.actions):
         return None
@@ -119,7 +122,9 @@ def growth_of(
 
 
 def repetitions(plan: Plan) -> Iterator[tuple[str, list[AnyStep], list[AnyStep], int]]:
-    """Gives the two ways to repeat a plan: a name, the steps that come first, those that are repeated, and how often in a window."""
+    """Gives the two ways to repeat a plan: a name, the steps that come first, those that are repeated, and how often in
+    a window.
+    """
     steps = [expected.step for expected in planned(plan)]
     runs: list[AnyStep] = [step for step in steps if isinstance(step, (Run, RunBound, Concurrent, Update, Get))]
     yield "with each repetition", [], [*steps, Clear()], SESSIONS
@@ -157,7 +162,9 @@ class InSetup(Wrapping):
 
 
 def of_control(setup: Setup) -> Setup:
-    """Returns the plainest setup of the same level: another provider lacks the devices and settings of the first one."""
+    """Returns the plainest setup of the same level: another provider lacks the devices and settings of the first
+    one.
+    """
     return Setup(level=setup.level, profile=setup.profile, threads=setup.threads)
 
 
@@ -171,8 +178,8 @@ def other_way(setup: Setup) -> Setup:
 def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str:
     """Returns which of three answers alone differs, if a plan on the DirectML EP gives wrong values.
 
-    The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values. Empty if one of
-    the ways gives no values.
+    The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values.
+    Empty if one of the ways gives no values.
     """
     steps, answers = planned(plan), []
     for each in (performer, InSetup(performer, other_way)):

@@ -1,7 +1,7 @@
 """Plans: what is done with which graphs, in which order. A plan is data, so that it can be drawn, shrunk and stored.
 
-An action is not a step: it names graphs and seeds, not models and arrays. So a plan takes a line of finds.jsonl, two plans can
-be compared, and `state` can say for each action what its step must return and whether it is allowed.
+An action is not a step: it names graphs and seeds, not models and arrays. So a plan takes a line of finds.jsonl, two
+plans can be compared, and `state` can say for each action what its step must return and whether it is allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 
 
 class SeededInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of one run. They follow from `seed`. `sizes` are those of inputs with other sizes than the graph's own.
+    """The values of one run.
+
+    They follow from `seed`. `sizes` are those of inputs with other sizes than the graph's own.
 
     `fed` names the initializers with a default that are fed.
     """

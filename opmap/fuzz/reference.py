@@ -66,7 +66,8 @@ _WHOLE = 2.0**11
 """Whole numbers up to this one are exact in every float type."""
 
 _MARGIN = 4
-"""A tolerance goes through a node as so many times what a change of the inputs by their tolerances makes of the outputs."""
+"""A tolerance goes through a node as so many times what a change of the inputs by their tolerances makes of the
+outputs."""
 
 
 @cache
@@ -77,7 +78,9 @@ def _exact(name: str) -> frozenset[str]:
 
 
 class Invalid(Exception):
-    """Raised if a graph or a plan has no meaning: sizes that do not fit, an index out of range, a name that is missing."""
+    """Raised if a graph or a plan has no meaning: sizes that do not fit, an index out of range, a name that is
+    missing.
+    """
 
 
 class ControlLost(Invalid):
@@ -102,7 +105,8 @@ class Value(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A node without the names of its values: one operator, or lines of ONNX's text that read `inputs` and make `outputs`.
+    """A node without the names of its values: one operator, or lines of ONNX's text that read `inputs` and make
+    `outputs`.
 
     An input that is left out has no name.
     """
@@ -310,8 +314,10 @@ def computed(
 ) -> tuple[list[Tensor], list[float]]:
     """Returns the outputs, and their tolerances: how far each element may be off.
 
-    `tolerances` are those of the inputs. Raises Invalid if the CPU EP refuses the inputs, or if the result would say little:
-    numbers that are too large, or whole numbers and truth values that depend on the rounding of an input. Raises ControlLost.
+    `tolerances` are those of the inputs. Raises Invalid if the CPU EP refuses the inputs, or if the result would say
+    little:
+    numbers that are too large, or whole numbers and truth values that depend on the rounding of an input. Raises
+    ControlLost.
     """
     key = tuple(t and (t.data_type, t.sizes, t.to_bytes()) for t in tensors)
     outputs, widths = _computed(kernel, key, tuple(tolerances))

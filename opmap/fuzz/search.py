@@ -1,11 +1,12 @@
 """The search: draws plans, performs them, shrinks what fails, and goes on to what has not been found yet.
 
-A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in LET_THROUGH:
+A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in
+LET_THROUGH:
 another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
 find needs, counts for this find and is not shrunk again.
 
-What ran often is performed less often. The search draws a few plans, and performs the one whose operators, forms and ways are the
-rarest.
+What ran often is performed less often. The search draws a few plans, and performs the one whose operators, forms and
+ways are the rarest.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ LATER_SECONDS = 300.0
 """The most seconds for a find that is shrunk after the search."""
 
 RESERVE = 3
-"""So many starts of a process, or repetitions of a plan, or waits for an answer, are taken for what a failure costs beside shrinking."""
+"""So many starts of a process, or repetitions of a plan, or waits for an answer, are taken for what a failure costs
+beside shrinking."""
 
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1, "growth": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""
@@ -164,8 +166,8 @@ class Search:
     - `sibling()`: returns a performer on the CPU EP of the provider's own package: what fails there too is no find.
     - `allowed`: the switches that plans may have.
     - `excluded`: known defects. Plans with their features are not drawn.
-    - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no find. It is counted by itself, because it
-      may hide a defect.
+    - `beyond`: parts of messages that say that this device cannot do it: then a refusal is no find. It is counted by
+      itself, because it may hide a defect.
     - `three`: whether the provider runs a model in two ways, so that three answers say which one is wrong.
     - `idioms`: performs each idiom of the table alone, in all its types, in place of drawn plans.
     - `keep_on`: whether a hang or a lost device does not end the search.
@@ -296,7 +298,9 @@ class Search:
     # --- a failure ---
 
     def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
-        """Shrinks a failure in a part of the time that is left, unless it is known or found already, and adds it to the finds."""
+        """Shrinks a failure in a part of the time that is left, unless it is known or found already, and adds it to the
+        finds.
+        """
         progress, start = self.progress, self.clock()
         if failure.unsupported:
             progress.unsupported += 1
@@ -396,8 +400,8 @@ class Search:
     def _add(self, find: Find, original: Features = ()) -> None:
         """Adds a find. Of several that are one, the smallest stays.
 
-        An earlier find stays too if the plan that failed first, with the features `original`, shrank to it. Then it needs only what
-        that plan has.
+        An earlier find stays too if the plan that failed first, with the features `original`, shrank to it. Then it
+        needs only what that plan has.
         """
         progress = self.progress
         self._remove(find)
@@ -459,7 +463,8 @@ class Search:
         return other is not None and other.at <= failure.at
 
     def _fails_beside(self, plan: Plan, failure: Failure) -> bool:
-        """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as in folding.
+        """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as
+        in folding.
 
         Memory that grows is compared with any CPU EP.
         """

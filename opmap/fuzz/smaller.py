@@ -1,7 +1,7 @@
 """Makes a plan smaller: fewer actions, nodes, lines and outputs, plainer inputs, setups and values, lower sizes.
 
-Each reduction gives plans that are simpler by what they are, so none needs to know how a plan was drawn. Some of them are not
-allowed: they do not fail. What a node made that is left out becomes an input.
+Each reduction gives plans that are simpler by what they are, so none needs to know how a plan was drawn. Some of them
+are not allowed: they do not fail. What a node made that is left out becomes an input.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def fewer_actions(plan: Plan) -> Iterator[Plan]:
 
 
 def plainest(plan: Plan) -> Iterator[Plan]:
-    """Gives plans in which all graphs, all actions, or both, are as plain as can be, then those with the fewest actions.
+    """Gives plans in which all graphs, all actions, or both, are as plain as can be, then those with the fewest
+    actions.
 
     Where each failure costs a process, it pays to begin with what is least: a hundred plans that do not fail cost less.
     """
@@ -109,7 +110,9 @@ def _used(plan: Plan) -> Plan:
 
 
 def _without_gone(plan: Plan) -> Plan:
-    """Returns a plan whose actions name only what its graphs still have: no inputs and outputs that a smaller graph lacks."""
+    """Returns a plan whose actions name only what its graphs still have: no inputs and outputs that a smaller graph
+    lacks.
+    """
     inputs = {source.name for graph in plan.graphs for source in graph.sources}
     outputs = {name for graph in plan.graphs for name in graph.outputs}
     gone = {a.value for a in plan.actions if isinstance(a, (Putting, Updating)) and a.name not in inputs | outputs}

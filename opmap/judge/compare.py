@@ -74,9 +74,9 @@ def value_kinds(checks: Iterable[Check]) -> tuple[str, ...]:
 def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
     """Returns the kinds of the wrong elements of one output; an empty set if one may come from another address.
 
-    So the change must also depend on the value alone (equal bits came back as equal bits), and must not give the bits of
-    another NaN of the inputs, other than the default NaN. A zero may be another element, or memory that nothing wrote: it
-    says something only if a value that conversions do not change came from its right address.
+    So the change must also depend on the value alone (equal bits came back as equal bits), and must not give the bits
+    of another NaN of the inputs, other than the default NaN. A zero may be another element, or memory that nothing
+    wrote: it says something only if a value that conversions do not change came from its right address.
     """
     if actual.data_type.kind != "float":
         return set()

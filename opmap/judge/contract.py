@@ -1,4 +1,5 @@
-"""Judges contract probes: performs a probe's steps in a fresh process, and holds each answer against the promised one."""
+"""Judges contract probes: performs a probe's steps in a fresh process, and holds each answer against the promised
+one."""
 
 from __future__ import annotations
 
@@ -84,7 +85,9 @@ def _fresh(provider: Provider) -> Iterator[Performer]:
 
 
 def _control(probe: ContractProbe, provider: Provider) -> tuple[bool | None, str]:
-    """Returns whether the CPU EP of the same build of ONNX Runtime passes a probe, and a text; None if it cannot be asked."""
+    """Returns whether the CPU EP of the same build of ONNX Runtime passes a probe, and a text; None if it cannot be
+    asked.
+    """
     if probe.providers is not None and CPU not in probe.providers:
         return None, f"no control: its steps have a meaning on {', '.join(probe.providers)} only"
     original = provider.performer

@@ -48,8 +48,8 @@ MAX_DIFFERENCES = 1_000
 def decide(outcome: Outcome, provider: Provider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
-    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `path-unproven`,
-    `lowered-differently`, `observed`, `pass`.
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`,
+    `path-unproven`, `lowered-differently`, `observed`, `pass`.
     """
     case = outcome.case
     if outcome.violations:
@@ -123,7 +123,10 @@ def no_judge(case: Case, provider: Provider) -> str | None:
 
 
 def error_fields(error: ProviderError, provider: Provider | None = None) -> dict[str, Any]:
-    """Returns the fields of a record about an error that ended an item. That the CPU EP lacks a kernel is no fault of it."""
+    """Returns the fields of a record about an error that ended an item.
+
+    That the CPU EP lacks a kernel is no fault of it.
+    """
     if provider and error.stage is Stage.LOAD and provider.name == CPU and NO_KERNEL in str(error):
         named = re.search(r" for (\w+)\(", str(error))
         message = f"the CPU EP has no kernel of {named[1] if named else 'an operator'}: {error}"
@@ -132,7 +135,9 @@ def error_fields(error: ProviderError, provider: Provider | None = None) -> dict
 
 
 def _missing_types(outcome: Outcome, provider: Provider) -> list[str]:
-    """Returns the data types of a model, and of the descriptor made from it, that the device says it does not support."""
+    """Returns the data types of a model, and of the descriptor made from it, that the device says it does not
+    support.
+    """
     mapped, supported = outcome.mapped, provider.device_types() if provider.directml else None
     if mapped is None or supported is None:
         return []
@@ -177,7 +182,9 @@ def _decide_right(outcome: Outcome, provider: Provider) -> dict[str, Any]:
 
 
 def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider: Provider) -> dict[str, Any]:
-    """Returns verdict and message of a result whose values are right, where only the place at which it ran can be wrong."""
+    """Returns verdict and message of a result whose values are right, where only the place at which it ran can be
+    wrong.
+    """
     if fate not in EXCUSED and (placement is None or not placement.shown):
         return {"verdict": Verdict.FALLBACK, "message": _unproven(placement, provider)}
     elsewhere = placement.elsewhere if placement else ()
@@ -206,8 +213,8 @@ def _model_fields(outcome: Outcome) -> dict[str, Any]:
 def _output_fields(outcome: Outcome, *, brief: bool, good: bool) -> dict[str, Any]:
     """Returns the fields of a record about the expected and the actual outputs.
 
-    They are those of the run that `outcome.check` is about. If it is about another tensor than an output, so are `expected`
-    and `actual`.
+    They are those of the run that `outcome.check` is about. If it is about another tensor than an output, so are
+    `expected` and `actual`.
     """
     if outcome.violations:
         return {}
@@ -221,8 +228,8 @@ def _output_fields(outcome: Outcome, *, brief: bool, good: bool) -> dict[str, An
 def _output_record(outcome: Outcome, field: str, brief: bool, good: bool) -> OutputRecord:
     """Returns what a record says about one output. It is the check of this field that is nearest to `outcome.check`.
 
-    With `brief`, a digest is enough for an output that is right, and for one that was not reached in a good case. In both digests an
-    element without a documented value counts as 0.
+    With `brief`, a digest is enough for an output that is right, and for one that was not reached in a good case. In
+    both digests an element without a documented value counts as 0.
     """
     own, main = [check for check in outcome.checks if check.field == field], outcome.check
     if main is None or not own:
@@ -254,7 +261,10 @@ def _json_of(desc: OperatorDesc) -> DescJson:
 def _tensor_record(
     output: TensorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
 ) -> TensorRecord:
-    """Returns an output for a record: all its values. If it is large or `brief`: a digest and the first wrong elements."""
+    """Returns an output for a record: all its values.
+
+    If it is large or `brief`: a digest and the first wrong elements.
+    """
     width = output.data_type.size * 2
     if isinstance(bits, (array, memoryview)):
         packed: array[int] | memoryview = bits
@@ -277,7 +287,10 @@ def _tensor_record(
 
 
 def decide_model(record: Record, provider: Provider, result: Result, problem: str | None) -> Record:
-    """Returns the record of a model that was run once. `problem` is what is wrong with its outputs; None if they are right."""
+    """Returns the record of a model that was run once.
+
+    `problem` is what is wrong with its outputs; None if they are right.
+    """
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     if problem:
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
@@ -354,8 +367,9 @@ def settle(records: Sequence[Record]) -> Record:
 def _comparable(record: Record) -> bytes:
     """Returns the part of a record that must be equal in every repetition.
 
-    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
-    only the verdict, the stage and the place in ONNX Runtime count. That of a pass is a note, except for the nodes elsewhere.
+    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a
+    record only the verdict, the stage and the place in ONNX Runtime count. That of a pass is a note, except for the
+    nodes elsewhere.
     """
     message: object = record.message if record.verdict.standing in ("right", "failed") else None
     if record.verdict is Verdict.PASS:
@@ -365,7 +379,10 @@ def _comparable(record: Record) -> bytes:
 
 
 def fails_only_batched(record: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed in one session with other cases and passed alone. `others` are their ids."""
+    """Returns the record of a case that failed in one session with other cases and passed alone.
+
+    `others` are their ids.
+    """
     message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
     return msgspec.structs.replace(record, message=f"{message}: {record.message}", batched_with=list(others))
 

@@ -1,7 +1,8 @@
-"""Judges cases: maps them, runs them in one session, and compares each output bit for bit with that of the page's pseudocode.
+"""Judges cases: maps them, runs them in one session, and compares each output bit for bit with that of the page's
+pseudocode.
 
-A case goes through `prepare`, `run` and `record`, whether it runs alone or shares its session. `execute` returns everything
-that happened to one case (an `Outcome`), without the record.
+A case goes through `prepare`, `run` and `record`, whether it runs alone or shares its session. `execute` returns
+everything that happened to one case (an `Outcome`), without the record.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Ready:
 class Ran:
     """What one session gave for a group of cases: the outcomes in order, and the error that ended it.
 
-    `at` is the place of the case at which the error came; None if it came for the whole group. A verdict in `of_all` belongs
-    to the whole group, and says nothing about a single case.
+    `at` is the place of the case at which the error came; None if it came for the whole group. A verdict in `of_all`
+    belongs to the whole group, and says nothing about a single case.
     """
 
     outcomes: Sequence[Outcome]
@@ -92,8 +93,8 @@ class Judge:
     def prepare(self, case: Case) -> Ready | Outcome:
         """Returns a case with its model in the form of its variant; the outcome of a case that cannot be run.
 
-        A provider that runs cases gets the case itself, but the record shows the model. DirectML itself gets the descriptor
-        as it is, and the record shows no model.
+        A provider that runs cases gets the case itself, but the record shows the model. DirectML itself gets the
+        descriptor as it is, and the record shows no model.
         """
         inputs, provider = case.inputs, self.provider
         if violations := case.desc.violations(feature_level=self.feature_level):
@@ -218,8 +219,8 @@ def _perform(
 ) -> tuple[ProviderError | None, int, Collection[Verdict]]:
     """Runs a group of cases as their variant says, or as a pack.
 
-    Returns the first error, or None; the number of cases that ran before it; and the verdicts that belong to the whole group.
-    The evidence about the session is read also after an error, unless the process is lost.
+    Returns the first error, or None; the number of cases that ran before it; and the verdicts that belong to the whole
+    group. The evidence about the session is read also after an error, unless the process is lost.
     """
     error, done, of_all = None, 0, tuple[Verdict, ...]()
     try:
@@ -244,7 +245,9 @@ def _perform(
 
 
 def _checked(inputs: Inputs, result: Result) -> Iterator[Check]:
-    """Gives the outputs of a run of a case itself, each beside what it must be; one check if the list of them is wrong."""
+    """Gives the outputs of a run of a case itself, each beside what it must be; one check if the list of them is
+    wrong.
+    """
     outputs = inputs.desc.outputs
     if problem := result.malformed or not_arrays(list(result.outputs.values()), len(outputs)):
         yield Check("", inputs, inputs.output_field, inputs.expected, None, problem)

@@ -22,11 +22,12 @@ from .record import PathRecord, PlacementRecord
 class Outcome:
     """The results of each step of one case. A step that was not reached leaves None or an empty value.
 
-    `inputs` is the case's own descriptor and values, with its expected output. `checks` are the outputs in their order, each
-    beside what it must be. `error` is the exception that ended the case; if there are checks too, it came when a right case was
-    released. `path_proof` says whether the execution path of the variant is proven, `path_problem` why not. `messages` are notes
-    that change no verdict, such as memory between elements that was written. `differences` are those between the DirectML graph that the EP
-    wrote and `mapped.lowered_as`. `fate` is what ONNX Runtime made of a node of a model from outside. `defaults` are the values that the model itself has for fields that are fed.
+    `inputs` is the case's own descriptor and values, with its expected output. `checks` are the outputs in their order,
+    each beside what it must be. `error` is the exception that ended the case; if there are checks too, it came when a
+    right case was released. `path_proof` says whether the execution path of the variant is proven, `path_problem` why
+    not. `messages` are notes that change no verdict, such as memory between elements that was written. `differences`
+    are those between the DirectML graph that the EP wrote and `mapped.lowered_as`. `fate` is what ONNX Runtime made of
+    a node of a model from outside. `defaults` are the values that the model itself has for fields that are fed.
     """
 
     case: Case

@@ -23,7 +23,8 @@ def judge_probe(probe: Probe, provider: Provider) -> Record:
     """Returns the record of one probe.
 
     A provider without an expected outcome on its device class is `observed`. The expected outcome is `pass`, or
-    `known-failure` if it is a limit of the device class. Any other outcome is wrong; a model that is refused is an `error`.
+    `known-failure` if it is a limit of the device class. Any other outcome is wrong; a model that is refused is an
+    `error`.
     """
     result = _run(probe, provider)
     outcome = next(

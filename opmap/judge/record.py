@@ -30,10 +30,12 @@ EXCUSED = (Fate.FOLDED, Fate.OPTIMIZED_AWAY, Fate.CPU)
 
 
 class TensorRecord(msgspec.Struct, frozen=True):
-    """An output tensor. `Values` are flat and row-major, None for an undefined value; `Bits` (hexadecimal) is authoritative.
+    """An output tensor.
 
-    Above MAX_LISTED elements `Values` and `Bits` are None. `Digest` (SHA-256 of the bit patterns) and `Differences` (the
-    first different elements) replace them.
+    `Values` are flat and row-major, None for an undefined value; `Bits` (hexadecimal) is authoritative.
+
+    Above MAX_LISTED elements `Values` and `Bits` are None. `Digest` (SHA-256 of the bit patterns) and `Differences`
+    (the first different elements) replace them.
     """
 
     DataType: str
@@ -76,9 +78,9 @@ class OutputRecord(msgspec.Struct, frozen=True):
 class PlacementRecord(msgspec.Struct, frozen=True):
     """Where the nodes of the model ran.
 
-    `proven` is whether that proves the provider asked for, `source` names the evidence, and `nodes` holds (operator type,
-    provider) of each node. `asserted` is whether the provider only says so itself: then it is not proven. `elsewhere`
-    lists the nodes that did not run on the provider asked for, as `Reshape on CPUExecutionProvider`.
+    `proven` is whether that proves the provider asked for, `source` names the evidence, and `nodes` holds (operator
+    type, provider) of each node. `asserted` is whether the provider only says so itself: then it is not proven.
+    `elsewhere` lists the nodes that did not run on the provider asked for, as `Reshape on CPUExecutionProvider`.
     """
 
     proven: bool
@@ -128,7 +130,9 @@ class LoweredRecord(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one case or probe. In JSON every key is present; the value is null if the run ended before it was known.
+    """The result of one case or probe.
+
+    In JSON every key is present; the value is null if the run ended before it was known.
 
     `variant` names how the descriptor was run on the provider. `descriptor` says how the DirectML graph that the EP
     wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
@@ -137,14 +141,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
-    `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else it is
-    null.
+    `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else
+    it is null.
 
     `path_proof` says whether the execution path of the variant is proven.
 
     `judge` says whose value counted, and `fate` what ONNX Runtime made of a node of a model from outside.
 
-    `error_at` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
+    `error_at` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's
+    message.
     """
 
     file: str | None = None
@@ -174,7 +179,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def on(cls, provider: Provider | str, case: str | None, operator: str | None, **others: Any) -> Record:
-        """Returns the record of a case or probe with the facts about its provider; of a missing one with its name only."""
+        """Returns the record of a case or probe with the facts about its provider; of a missing one with its name
+        only.
+        """
         if isinstance(provider, str):
             return cls(case=case, operator=operator, provider=provider, **others)
         facts = {name: getattr(provider, name) for name in FACTS}
@@ -215,7 +222,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def contradiction(self) -> tuple[str, str] | None:
-        """The first key that cannot be part of a record with this verdict, and what is wanted there; None if there is none.
+        """The first key that cannot be part of a record with this verdict, and what is wanted there; None if there is
+        none.
 
         A probe can pass because its model is refused: then it has no placement that proves anything.
         """
@@ -243,7 +251,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return (first, f"another value, as the verdict is {self.verdict}") if passed and first else None
 
     def _allows(self, expected: TensorRecord, actual: TensorRecord) -> bool:
-        """Returns whether an output is the expected one. Where elements have no documented value, a digest says nothing."""
+        """Returns whether an output is the expected one.
+
+        Where elements have no documented value, a digest says nothing.
+        """
         if self.verdict is Verdict.OBSERVED and actual.Bits is None:
             return actual.form == expected.form
         return actual.agrees(expected)
@@ -298,7 +309,8 @@ def shortened(record: Record) -> Record:
 
 
 _ONE: dict[tuple[str, bytes], Any] = {}
-"""A key of records and its value as JSON -> the object that all records with this value share. It holds at most MOST_SHARED."""
+"""A key of records and its value as JSON -> the object that all records with this value share. It holds at most
+MOST_SHARED."""
 
 MOST_SHARED = 4096
 

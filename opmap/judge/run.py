@@ -60,8 +60,8 @@ class Results:
     ) -> None:
         """Has the items judged that have no record yet, in these `batches` (default: each alone, in their order).
 
-        An item of a batch took an equal part of its time. Calls `advance` after each item. Ctrl-C or too many failures stop
-        the run; the records so far are kept.
+        An item of a batch took an equal part of its time. Calls `advance` after each item. Ctrl-C or too many failures
+        stop the run; the records so far are kept.
         """
         done = {record.case for record in self.records}
         failures = len(self.failures())

@@ -1,7 +1,8 @@
-"""Judges several cases in one session: cases of one model run one after the other, or the models of several cases as one.
+"""Judges several cases in one session: cases of one model run one after the other, or the models of several cases as
+one.
 
-Each verdict is the one that the case gets on its own. So cases that do not all pass in a batch are judged again in smaller
-batches, down to single cases. A case that passes there failed only when batched, and its record says so.
+Each verdict is the one that the case gets on its own. So cases that do not all pass in a batch are judged again in
+smaller batches, down to single cases. A case that passes there failed only when batched, and its record says so.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class SessionBatcher:
 
     `batches(items)` divides the items of a run, and `run_batch(batch)` returns one `Judged` per item of a batch.
 
-    With `pack`, up to so many cases stand in one model. Without it, cases that have the same model share a session. With
-    `fresh`, each case has a session of its own.
+    With `pack`, up to so many cases stand in one model. Without it, cases that have the same model share a session.
+    With `fresh`, each case has a session of its own.
 
-    A provider that is not ONNX Runtime's shares no session, and one that runs cases runs each alone. So does an ONNX Runtime
-    that proves the placement by a profile: a profile counts the runs of all cases as one.
+    A provider that is not ONNX Runtime's shares no session, and one that runs cases runs each alone. So does an ONNX
+    Runtime that proves the placement by a profile: a profile counts the runs of all cases as one.
     """
 
     def __init__(self, judge: Judge, *, pack: int = 1, fresh: bool = False) -> None:
@@ -60,8 +61,8 @@ class SessionBatcher:
     def batches(self, items: Iterable[Any], alone: Callable[[Case], object] | None = None) -> list[list[Any]]:
         """Returns the items in batches, in the order of the first item of each batch.
 
-        `alone` says which cases must not run together with others. Only cases that follow each other share a session, so
-        that no order changes. A pack takes cases from behind others that cannot be packed.
+        `alone` says which cases must not run together with others. Only cases that follow each other share a session,
+        so that no order changes. A pack takes cases from behind others that cannot be packed.
         """
         batches: list[list[Any]] = []
         last: object = None

@@ -1,7 +1,7 @@
 """Asks a provider what it does with invalid indices, and finds the explanations of each answer.
 
-An answer is observed, not judged. The exceptions are a crash, a hang or a lost device; and a value that does not occur in the
-input, where the operator's page promises that reads are clamped.
+An answer is observed, not judged. The exceptions are a crash, a hang or a lost device; and a value that does not occur
+in the input, where the operator's page promises that reads are clamped.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Observation:
     """The answer to one question.
 
     `fits` are all explanations that fit, or the one other answer. `index_type` is the type that the indices have when
-    the operator's node reads them. `message` is the provider's error, or the reason for the answer. `failure` says what is
-    wrong with the answer; None if it is only observed. `not_run` is whether the provider could not be used at all.
+    the operator's node reads them. `message` is the provider's error, or the reason for the answer. `failure` says what
+    is wrong with the answer; None if it is only observed. `not_run` is whether the provider could not be used at all.
     """
 
     question: Question
@@ -61,8 +61,8 @@ class Survey:
     """Asks questions on one provider, one after another.
 
     Before the first question about a descriptor, and after each loss of the process, the descriptor is run with valid
-    indices: only a provider that does them right is asked. What crashed is not asked again with another data type. After
-    a hang or a lost device, nothing more is asked about the operator, unless `dangerous`.
+    indices: only a provider that does them right is asked. What crashed is not asked again with another data type.
+    After a hang or a lost device, nothing more is asked about the operator, unless `dangerous`.
     """
 
     def __init__(self, judge: Judge, *, dangerous: bool = False):
@@ -83,7 +83,9 @@ class Survey:
         return observation
 
     def _refused(self, question: Question) -> Observation | None:
-        """Returns the observation of a question that is not asked, or whose descriptor fails with valid indices; or None."""
+        """Returns the observation of a question that is not asked, or whose descriptor fails with valid indices; or
+        None.
+        """
         desc = question.desc
         if desc.operator in self._hung and not self.dangerous:
             return _not_asked(question, f"after a {self._hung[desc.operator]}, without --rerun-dangerous")

@@ -13,9 +13,10 @@ from ..vocabulary import CONTRACT, NOT_JUDGED, PROBE, Stage, Verdict
 class Tally:
     """The counts of one run. Probes and contract probes count in `answers` and `skipped` alone.
 
-    `answers` is the number of all items, and `skipped` that of those which are dangerous and were not tried. `judged` cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the
-    provider asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `counts` has the verdicts of cases,
-    probes and contract probes.
+    `answers` is the number of all items, and `skipped` that of those which are dangerous and were not tried. `judged`
+    cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the provider
+    asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `counts` has the verdicts
+    of cases, probes and contract probes.
     """
 
     judged: int = 0
@@ -49,7 +50,10 @@ class Tally:
         return bool(self.answers) and self.skipped == self.answers
 
     def sentence(self, where: str) -> str:
-        """Returns how many cases are proven to have run on the provider, and how many are asserted. `where` names it."""
+        """Returns how many cases are proven to have run on the provider, and how many are asserted.
+
+        `where` names it.
+        """
         text = f"{self.proven} of {self.judged} case{'s' * (self.judged != 1)} proven"
         return (
             f"{text}, {self.asserted} asserted by the provider itself"
@@ -72,9 +76,11 @@ WHY_RED = "a case was not run, or none is proven to have run on the provider"
 
 
 def total(counts: Sequence[Counter[str]], exit_code: int, where: str, why: str = "", noun: str = "case") -> str:
-    """Returns the total of a run in one line, which adds up: PASSED or FAILED, what passed of how many, and what did not.
+    """Returns the total of a run in one line, which adds up: PASSED or FAILED, what passed of how many, and what did
+    not.
 
-    `counts` has the verdicts of cases (or what `noun` calls them), probes and contract probes; `where` names the provider.
+    `counts` has the verdicts of cases (or what `noun` calls them), probes and contract probes; `where` names the
+    provider.
     """
     parts = [
         f"{counted[Verdict.PASS]:,} of {counted.total():,} {name}{'s' * (counted.total() != 1)}"

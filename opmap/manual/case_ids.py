@@ -1,4 +1,5 @@
-"""What the parts of a case id mean, for `opmap validate --help-all`. Light to import: tests hold the text against the code."""
+"""What the parts of a case id mean, for `opmap validate --help-all`. Light to import: tests hold the text against the
+code."""
 
 from __future__ import annotations
 

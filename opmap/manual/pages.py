@@ -26,7 +26,8 @@ ORDER = (
     "safety",
     "limits",
 )
-"""The names of the pages, in the order in which a new user needs them. Each page is the file NAME.md beside this one."""
+"""The names of the pages, in the order in which a new user needs them. Each page is the file NAME.md beside this
+one."""
 
 
 def titles() -> dict[str, str]:

@@ -1,6 +1,8 @@
-"""A descriptor in its other notations: the equivalent ONNX model, the DirectML graph that the EP makes of it, DxDispatch JSON.
+"""A descriptor in its other notations: the equivalent ONNX model, the DirectML graph that the EP makes of it,
+DxDispatch JSON.
 
-`mapper` makes the model, `serialized_graph` reads the graph that the EP wrote, `dxdispatch` reads and writes JSON files.
+`mapper` makes the model, `serialized_graph` reads the graph that the EP wrote, `dxdispatch` reads and writes JSON
+files.
 """
 
 from .mapper import (

@@ -1,4 +1,5 @@
-"""FlatBuffers, with every offset checked before it is followed. The input is from outside: a wrong one raises InputError."""
+"""FlatBuffers, with every offset checked before it is followed. The input is from outside: a wrong one raises
+InputError."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Maps a descriptor to an equivalent ONNX model, and predicts the descriptor that the DirectML EP makes of that model.
 
 Graph inputs and output have the descriptor's names, sizes and types. If this needs nodes beside the operator's own node
-(Reshape, Cast), they are listed as substitutions. A graph input that stands for strides has the shape of its memory. The model's bytes depend on the descriptor only. Opset and IR version
-are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
+(Reshape, Cast), they are listed as substitutions. A graph input that stands for strides has the shape of its memory.
+The model's bytes depend on the descriptor only. Opset and IR version are written explicitly, because ONNX Runtime 1.24
+rejects the newest ones.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ IndexConversion = Literal["graph", "host", "directml"]
 class MappedModel:
     """A mapped descriptor. Equal descriptors share it.
 
-    `model_bytes` is the serialized model, with the same bytes on every platform. `feeds` gives the data type of each graph
-    input, also of the constants that are fed. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
+    `model_bytes` is the serialized model, with the same bytes on every platform. `feeds` gives the data type of each
+    graph input, also of the constants that are fed. `lowered_as` is the descriptor that the DirectML EP is predicted to
+    make.
     """
 
     desc: OperatorDesc

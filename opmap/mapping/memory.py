@@ -1,4 +1,5 @@
-"""Lays the elements of a tensor into memory as its descriptor says, with strides and gaps, and reads them from there."""
+"""Lays the elements of a tensor into memory as its descriptor says, with strides and gaps, and reads them from
+there."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ..tensors import Tensor
 Bytes = npt.NDArray[np.uint8]
 
 GAP = 0x5A
-"""A byte of an input that belongs to no element. DirectML's own memory is filled with another one (`FILL` in engines)."""
+"""A byte of an input that belongs to no element. DirectML's own memory is filled with another one (`FILL` in
+engines)."""
 
 
 def total_size(desc: TensorDesc) -> int:

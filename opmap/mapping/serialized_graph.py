@@ -1,10 +1,11 @@
 """Reads the graphs that the DirectML EP serializes, and compares them with the descriptors that the mapper predicts.
 
-With the session option `ep.dml.enable_graph_serialization` the EP writes each graph that it hands to DirectML into a file,
-`<stem of the model's path>/Partition_<n>.bin` in the current folder. Graphs of subgraphs are numbered from 0 again and
-replace each other: of an If, one branch stays. The format is FlatBuffers. Its schema is published as C++ only:
-`DmlGraphDesc_generated.h` and `OperatorFieldTypes_generated.h` in onnxruntime/core/providers/dml/DmlExecutionProvider/src/
-External/DirectMLHelpers/ of https://github.com/microsoft/onnxruntime.
+With the session option `ep.dml.enable_graph_serialization` the EP writes each graph that it hands to DirectML into a
+file, `<stem of the model's path>/Partition_<n>.bin` in the current folder. Graphs of subgraphs are numbered from 0
+again and replace each other: of an If, one branch stays. The format is FlatBuffers. Its schema is published as C++
+only:
+`DmlGraphDesc_generated.h` and `OperatorFieldTypes_generated.h` in
+onnxruntime/core/providers/dml/DmlExecutionProvider/src/ External/DirectMLHelpers/ of https://github.com/microsoft/onnxruntime.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ DescriptorClass = Literal["identical", "substituted", "differs"]
 
 
 AttributeValue = bool | int | float | tuple[int, ...] | tuple[float, ...] | None
-"""The value of an attribute. A pair is a tuple; an empty optional value, and one of a kind that no descriptor has, is None."""
+"""The value of an attribute. A pair is a tuple; an empty optional value, and one of a kind that no descriptor has, is
+None."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,10 @@ _KINDS = 13
 
 
 def _attributes(table: CheckedTable) -> dict[str, AttributeValue]:
-    """Reads attributes. The EP writes an empty optional attribute without a name and without a value: it is left out."""
+    """Reads attributes.
+
+    The EP writes an empty optional attribute without a name and without a value: it is left out.
+    """
     attributes: dict[str, AttributeValue] = {}
     for entry in table.tables(10, "attributes"):
         if not entry.has(4) and not entry.has(8):
@@ -251,7 +256,10 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
 
 
 def tensor_desc(tensor: SerializedTensor, path: str = "") -> TensorDesc:
-    """Returns the descriptor of a tensor. Raises InputError at `path` if the file names another data type, or too many sizes."""
+    """Returns the descriptor of a tensor.
+
+    Raises InputError at `path` if the file names another data type, or too many sizes.
+    """
     data_type = tensor.known_data_type(f"{path}.DataType")
     most_dimensions = tensor_rules().dimension_counts[1]
     if len(tensor.sizes) > most_dimensions:
@@ -263,7 +271,10 @@ def tensor_desc(tensor: SerializedTensor, path: str = "") -> TensorDesc:
 
 
 def _nodes(graph: SerializedGraph, operator: str) -> Iterator[OperatorNode]:
-    """Gives the nodes of an operator. One of an older operator that is equivalent is given as one of the newer operator."""
+    """Gives the nodes of an operator.
+
+    One of an older operator that is equivalent is given as one of the newer operator.
+    """
     newer = {spec.older.operator: spec for spec in all_specs() if spec.older}
     for node in graph.operators:
         spec = newer.get(node.type)
@@ -282,12 +293,12 @@ def compare(
 ) -> list[str]:
     """Returns the differences between the graphs of one model and the descriptor that the mapper predicts.
 
-    Every node of the operator is compared, and there must be one. A text says where, wanted and got: `Axis must be 1, got
-    0`. If there are several nodes, it begins with the node's name. TotalTensorSizeInBytes must be the smallest valid size,
-    if the file gives one. Flags and alignment are not in the file.
+    Every node of the operator is compared, and there must be one. A text says where, wanted and got:
+    `Axis must be 1, got 0`. If there are several nodes, it begins with the node's name. TotalTensorSizeInBytes must be
+    the smallest valid size, if the file gives one. Flags and alignment are not in the file.
 
-    `constants` are the inputs that the model holds as initializers, as the node reads them, by field; no other input may be
-    a constant. `external` are the contents of the files beside the graph, by their names without `.bin`.
+    `constants` are the inputs that the model holds as initializers, as the node reads them, by field; no other input
+    may be a constant. `external` are the contents of the files beside the graph, by their names without `.bin`.
     """
     operator = f"{_OPERATOR}{lowered_as.operator}"
     nodes = [(graph, node) for graph in graphs for node in _nodes(graph, operator)]

@@ -1,8 +1,8 @@
 """The contract that an operator's file fulfils. The file ends with `OPERATOR = Operator(...)`.
 
-The file says only what the operator's page cannot: the ONNX node, and what the DirectML EP makes of that node. The spec file has
-the rest: the fields, from which the descriptor class is made; the rules, from which descriptors are made; and the
-pseudocode, which says which elements the operator reads and writes.
+The file says only what the operator's page cannot: the ONNX node, and what the DirectML EP makes of that node. The spec
+file has the rest: the fields, from which the descriptor class is made; the rules, from which descriptors are made; and
+the pseudocode, which says which elements the operator reads and writes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Substitution:
 
 
 def one_number(constant: tuple[int, ...] | Tensor) -> int:
-    """Returns the number that a constant input of one element holds. Raises ValueError if it has another number of elements."""
+    """Returns the number that a constant input of one element holds.
+
+    Raises ValueError if it has another number of elements.
+    """
     (number,) = constant.values if isinstance(constant, Tensor) else constant
     return int(number)
 
@@ -47,9 +50,9 @@ class Lowering:
     `shapes` gives the ONNX shape of each tensor that the node reads, in the node's order, by DirectML's field names.
     `output_shape` is the ONNX shape of the output; None if each output has the descriptor's own sizes.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML. `constants` are
-    the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node reads no
-    tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the fields whose strides
-    the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
+    the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node
+    reads no tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the
+    fields whose strides the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
     """
 
     op_type: str
@@ -99,27 +102,31 @@ class Operator:
       `cases/parameters.py`; an entry here with the same name replaces one of them, and an empty tuple removes it.
     - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the
       descriptor is in none of its classes.
-    - `lower(desc)`: the ONNX node of a packed descriptor; it raises MappingError if there is none. `lower` itself is None if ONNX has no such operator: its cases
-      run only on a provider that takes cases instead of models.
+    - `lower(desc)`: the ONNX node of a packed descriptor; it raises MappingError if there is none. `lower` itself is
+      None if ONNX has no such operator: its cases run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
-    - `further_operators`: other ONNX operators that the EP turns into this operator too. They have the same `constant_inputs`.
-    - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the reason: a case
-      is `unsupported` there.
-    - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of another EP
-      than DirectML's is then `unsupported`.
-    - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
-      node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
-    - `oldest_opset`: the first opset with the ONNX operator, if the usual opset does not have it. The models then have this opset.
-    - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of the descriptor, by
-      their positions.
-    - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is fed. Else the
-      EP would leave the node out of its graphs.
+    - `further_operators`: other ONNX operators that the EP turns into this operator too. They have the same
+      `constant_inputs`.
+    - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the
+      reason: a case is `unsupported` there.
+    - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of
+      another EP than DirectML's is then `unsupported`.
+    - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with
+      which the node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual
+      opset.
+    - `oldest_opset`: the first opset with the ONNX operator, if the usual opset does not have it. The models then have
+      this opset.
+    - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of
+      the descriptor, by their positions.
+    - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is
+      fed. Else the EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
-    - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
-      attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if `onnx_operator` is None.
-    - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
-      each with a name for its case id.
+    - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these
+      inputs and attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if
+      `onnx_operator` is None.
+    - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one
+      coordinate, each with a name for its case id.
     """
 
     name: str
@@ -185,9 +192,9 @@ class Operator:
 
         Every valid descriptor has a chance.
 
-        No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes that
-        no rule gives. All tensors but those with indices have this data type, and scalars are drawn for it. The caller sets
-        the index type.
+        No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes
+        that no rule gives. All tensors but those with indices have this data type, and scalars are drawn for it. The
+        caller sets the index type.
         """
         counts, (low, high) = drawing.draw_counts(self.descriptor.spec(), source, max_elements), self.dimension_counts
         count = min(max(dimension_count, low), high)
@@ -203,10 +210,11 @@ class Operator:
         return complete_sizes(self.descriptor, outline.sizes, numbers, outline.layouts, data_type=data_type)
 
     def small_scope(self, dimensions: int, size: int) -> Iterator[Outline]:
-        """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order.
+        """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in
+        order.
 
-        No descriptor has more dimensions than the operator. An array has up to `size` tensors. An optional tensor is left out
-        first, then given.
+        No descriptor has more dimensions than the operator. An array has up to `size` tensors. An optional tensor is
+        left out first, then given.
         """
         spec, (least, most) = self.descriptor.spec(), self.dimension_counts
         arrays, optional = [range(1, size + 1)] * len(spec.arrays), [range(2)] * len(spec.optional)

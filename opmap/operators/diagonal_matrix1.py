@@ -27,7 +27,9 @@ LOWEST, HIGHEST = DataType.INT32.limits
 
 
 def diagonals(desc: OperatorDesc) -> tuple[range, list[int]]:
-    """Returns the diagonals of the matrices, by the x coordinate at which each crosses the first row; and those that get the value."""
+    """Returns the diagonals of the matrices, by the x coordinate at which each crosses the first row; and those that
+    get the value.
+    """
     height, width = desc.output_tensor.sizes[-2:]
     begin, end, every = desc.diagonal_fill_begin, desc.diagonal_fill_end, range(1 - height, width)
     return every, [x for x in every if (begin <= x < end if begin <= end else x >= begin or x < end)]
@@ -46,7 +48,10 @@ def triangle(desc: OperatorDesc) -> tuple[int, int] | None:
 
 
 def lower(desc: OperatorDesc) -> Lowering:
-    """Returns the Trilu node with the descriptor's own sizes. Raises MappingError if more than a triangle of zeros is written."""
+    """Returns the Trilu node with the descriptor's own sizes.
+
+    Raises MappingError if more than a triangle of zeros is written.
+    """
     node = triangle(desc)
     if node is None:
         raise not_expressible("a Trilu node has an input, and writes zeros on one side of a diagonal")

@@ -2,8 +2,8 @@
 
 Three kinds of statements are solved. Every other one is checked at the end.
 
-- A range of a number or of sizes, `Axis in [0, InputTensor.DimensionCount)` or `IndexDimensions <= Axis + 1`. A range that
-  depends on another value is solved after it.
+- A range of a number or of sizes, `Axis in [0, InputTensor.DimensionCount)` or `IndexDimensions <= Axis + 1`. A range
+  that depends on another value is solved after it.
 - Sizes that are equal, `IndicesTensor.Sizes[0 .. Axis] == InputTensor.Sizes[0 .. Axis]`.
 - A formula that gives sizes, `OutputTensor.Sizes = {...}`.
 """
@@ -62,7 +62,8 @@ Sizes = Callable[[RandomSource, int, int], Sequence[int]]
 class Outline(NamedTuple):
     """A valid descriptor in short: sizes and numbers by DirectML's names. Sizes that a formula gives are left out.
 
-    The number of a scalar is a place in `scalar_values` of its data type. `layouts` are those of the tensors that are not packed.
+    The number of a scalar is a place in `scalar_values` of its data type. `layouts` are those of the tensors that are
+    not packed.
     """
 
     sizes: Mapping[str, tuple[int, ...]]
@@ -76,7 +77,10 @@ def limits_of(field: Field) -> tuple[int, int]:
 
 
 class Unknown:
-    """A size that is not known yet. Equal sizes are the same object. All drafts of a dimension count begin with the same ones."""
+    """A size that is not known yet.
+
+    Equal sizes are the same object. All drafts of a dimension count begin with the same ones.
+    """
 
 
 class Rules:
@@ -344,7 +348,10 @@ class PartialDescriptor:
 
 
 def _bounds(statement: Comparison | Membership, names: Mapping[str, Any]) -> Iterator[tuple[bool, Any]]:
-    """Gives the least and the highest value of a range. Each one is a pair: whether it is the least value, and the value."""
+    """Gives the least and the highest value of a range.
+
+    Each one is a pair: whether it is the least value, and the value.
+    """
     if isinstance(statement, Membership):
         yield True, evaluate(statement.interval.start, names)
         stop = evaluate(statement.interval.stop, names)
@@ -374,7 +381,9 @@ def _each(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 def draw_counts(spec: Spec, source: RandomSource, most: int) -> list[int]:
-    """Returns random numbers of tensors for the `varying` fields of a spec: arrays have mostly few, optional tensors are mostly given."""
+    """Returns random numbers of tensors for the `varying` fields of a spec: arrays have mostly few, optional tensors
+    are mostly given.
+    """
     kinds = (source.integer(0, 7) for _ in spec.arrays)
     counts = (source.integer(1, 4) if kind < 7 else source.integer(4, MOST_TENSORS) for kind in kinds)
     return [*(min(count, most) for count in counts), *(min(source.integer(0, 3), 1) for _ in spec.optional)]
@@ -395,7 +404,9 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
 
 
 def _layout(source: RandomSource, sizes: tuple[int, ...], most: int) -> Layout:
-    """Returns a random layout: packed, permuted, with strides of 0, both, or with gaps if it needs at most `most` elements."""
+    """Returns a random layout: packed, permuted, with strides of 0, both, or with gaps if it needs at most `most`
+    elements.
+    """
     count = len(sizes)
     kind, ranks = source.integer(0, 4), list(range(count, 0, -1))
     if kind in (1, 3) or (kind == 4 and source.integer(0, 1)):
@@ -450,7 +461,9 @@ def _take(draft: PartialDescriptor, name: str, source: RandomSource, most: int, 
 
 
 def _element(source: RandomSource, low: int, high: int) -> int:
-    """Returns a number of an array: often the lowest or the highest one; if the range is long, 1, and -1, 2 or, without an end, 0."""
+    """Returns a number of an array: often the lowest or the highest one; if the range is long, 1, and -1, 2 or, without
+    an end, 0.
+    """
     often = (low, high) if high - low <= 16 * NEAR else (1, -1 if low < 0 else 2 if low or high < SIZES[1] else 0)
     kind = source.integer(0, 2)
     return often[kind] if kind < 2 else _number(source, low, high)

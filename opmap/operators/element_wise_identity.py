@@ -12,7 +12,8 @@ from .contract import Attributes, Lowering, Operator, leading_ones_added, not_ex
 from .expansions import each_dimension
 
 FEWEST = 4
-"""The DirectML EP pads the tensors of an Expand node to this many dimensions. Those of a Transpose node stay as they are."""
+"""The DirectML EP pads the tensors of an Expand node to this many dimensions. Those of a Transpose node stay as they
+are."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -65,7 +66,9 @@ def _repeated(tensor: TensorDesc) -> list[int]:
 
 
 def _order(tensor: TensorDesc) -> list[int]:
-    """Returns the numbers of the other dimensions longer than 1, counted among themselves: the outermost in memory first."""
+    """Returns the numbers of the other dimensions longer than 1, counted among themselves: the outermost in memory
+    first.
+    """
     ranks = tensor.layout.ranks
     placed = [d for d, size in enumerate(tensor.sizes) if size > 1 and ranks[d]]
     return [placed.index(d) for d in sorted(placed, key=lambda d: -ranks[d])]

@@ -33,7 +33,8 @@ def descriptors_of_node(
 ) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a Where node. Smaller inputs are broadcast.
 
-    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp, DmlOperatorElementwiseIf.
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp,
+    DmlOperatorElementwiseIf.
     """
     sizes = broadcast_sizes(pad(condition.sizes, FEWEST), a.sizes, b.sizes)
     return OPERATOR.descriptor(

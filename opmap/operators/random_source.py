@@ -36,7 +36,10 @@ class SeededSource:
 
 
 def items(source: RandomSource, least: int, most: int, one_in: int) -> Iterator[int]:
-    """Gives the numbers of the items of a list, from `least` to `most` items. The list ends after one in `one_in` items."""
+    """Gives the numbers of the items of a list, from `least` to `most` items.
+
+    The list ends after one in `one_in` items.
+    """
     for number in range(most + 1):
         if source.integer(0, one_in - 1 if number < most else 0) == 0 and number >= least:
             return

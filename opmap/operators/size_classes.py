@@ -38,7 +38,8 @@ SPREADS = ("one", "equal", "unequal")
 """Classes of the lengths of an array's tensors along an axis; `one` if there is one tensor."""
 
 ELEMENTS = ("255", "256", "257", "other")
-"""Classes of an output's number of elements. 256 elements fill one thread group exactly; one element less or more does not."""
+"""Classes of an output's number of elements. 256 elements fill one thread group exactly; one element less or more does
+not."""
 
 LARGE: Mapping[str, Mapping[str, int]] = {
     "output_elements": {
@@ -49,21 +50,23 @@ LARGE: Mapping[str, Mapping[str, int]] = {
     },
     "axis_length": {"16777217+": 2**24 + 2},  # FLOAT32 cannot hold the highest index exactly
 }
-"""Parameter -> class -> the number that is built. These classes are so large that only the tier `full` has them, each in
-one case with a data type of one byte."""
+"""Parameter -> class -> the number that is built. These classes are so large that only the tier `full` has them, each
+in one case with a data type of one byte."""
 
 WIDE: Mapping[str, Mapping[str, int]] = {"output_elements": {n: int(n) for n in ("1027", "4098", "65541")}}
-"""Parameter -> class -> the number that is built. These outputs need several thread groups. The tier `standard` has each
-class twice: with few indices and with many."""
+"""Parameter -> class -> the number that is built. These outputs need several thread groups. The tier `standard` has
+each class twice: with few indices and with many."""
 
 SCALARS = ("0", "lowest", "highest", "33 bits", "special", "other")
-"""Classes of a scalar: both ends of its data type, numbers that take more than 32 bits, floats that are no usual numbers."""
+"""Classes of a scalar: both ends of its data type, numbers that take more than 32 bits, floats that are no usual
+numbers."""
 
 MATRICES = ("square", "wide", "high")
 """Classes of the sizes of a matrix."""
 
 LAYOUTS = ("packed", "permuted", "repeated", "both", "gaps")
-"""Classes of the layout of a tensor in memory: `repeated` has a dimension with the stride 0; `gaps` may be the others too."""
+"""Classes of the layout of a tensor in memory: `repeated` has a dimension with the stride 0; `gaps` may be the others
+too."""
 
 BYTES = ("whole", "part")
 """Classes of an output's size in bytes: `whole` is a multiple of 4, `part` is not."""
@@ -92,7 +95,10 @@ def matrix(height: int, width: int) -> str:
 
 
 def diagonal(offset: int, height: int, width: int) -> str:
-    """Returns where a diagonal is: `within` a matrix, `below` or `above` it. `offset` is where it crosses the first row."""
+    """Returns where a diagonal is: `within` a matrix, `below` or `above` it.
+
+    `offset` is where it crosses the first row.
+    """
     return "below" if offset <= -height else "above" if offset >= width else "within"
 
 

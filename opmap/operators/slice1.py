@@ -13,7 +13,8 @@ from .expansions import each_dimension
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Slice node with the descriptor's window.
 
-    If the output has fewer elements than the window and the stride reach, the window ends with the output's last element:
+    If the output has fewer elements than the window and the stride reach, the window ends with the output's last
+    element:
     ONNX copies all elements that are reached.
     """
     starts, ends, cropped = [], [], False
@@ -86,7 +87,10 @@ PARAMETERS = {
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
-    """Returns the class of each parameter. Direction and step are those of the dimensions with more than one element."""
+    """Returns the class of each parameter.
+
+    Direction and step are those of the dimensions with more than one element.
+    """
     moving = [stride for _, n, _, _, stride in _dimensions(desc) if n > 1]
     signs = {stride > 0 for stride in moving}
     fewer = any(_takes_fewer(n, window, stride) for _, n, _, window, stride in _dimensions(desc))

@@ -13,8 +13,8 @@ from .drawing import NEAR, SIZES, Number, Outline, PartialDescriptor, Rules
 def outlines(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[Outline]:
     """Gives every valid descriptor of `least` to `dimensions` dimensions and sizes up to `size`.
 
-    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order), layouts.
-    Numbers in a long range are from -size to size.
+    They come in the order of dimension counts, numbers (fields in their order), sizes (tensors in their order),
+    layouts. Numbers in a long range are from -size to size.
     """
     for count in range(least, dimensions + 1):
         found = _all(PartialDescriptor(rules, count), [*rules.numbers, *rules.free], size)

@@ -29,7 +29,8 @@ def lower(desc: OperatorDesc) -> Lowering:
 
 
 def descriptors_of_node(data: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
-    """Returns the descriptor that is equivalent to the SPACE_TO_DEPTH that the DirectML EP makes of a SpaceToDepth node.
+    """Returns the descriptor that is equivalent to the SPACE_TO_DEPTH that the DirectML EP makes of a SpaceToDepth
+    node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorSpaceToDepth.cpp.
     """

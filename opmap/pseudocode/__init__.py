@@ -1,4 +1,5 @@
-"""DirectML's pseudocode: text, tree, expanded statements, access map, compiled addresses; a naive evaluator beside it."""
+"""DirectML's pseudocode: text, tree, expanded statements, access map, compiled addresses; a naive evaluator beside
+it."""
 
 from .access import AccessMap, Address, Move, Term, access_map, is_unsaid, strides_of
 from .arithmetic import elementwise

@@ -74,7 +74,8 @@ def _strides(sizes: Sizes) -> Sizes:
 
 
 class Term(NamedTuple):
-    """The position in one dimension of a tensor: a loop's position, an index that is read, a constant, or an expression.
+    """The position in one dimension of a tensor: a loop's position, an index that is read, a constant, or an
+    expression.
 
     `size` is the size of the dimension, `stride` its stride in elements.
     """
@@ -149,7 +150,10 @@ class Address:
 
     @property
     def all_reads(self) -> Iterator[IndexRead]:
-        """Every element that is read from another tensor: indices, and elements in expressions. The order is that of the dimensions."""
+        """Every element that is read from another tensor: indices, and elements in expressions.
+
+        The order is that of the dimensions.
+        """
         for term in self.terms:
             yield from reads_in(term.computed) if term.computed else [term.read] if term.read else []
 
@@ -214,9 +218,10 @@ class Address:
 class Move:
     """A statement that moves one element for each position of its loops, from `source` to `target`.
 
-    If there is a guard, elements are moved only where it is not 0. If there is a `value`, it is written in place of the element:
-    it is computed from the elements of `source` and `others`. An element within a reduction has the reduction's loop behind
-    those of the move.
+    If there is a guard, elements are moved only where it is not 0. If there is a `value`, it is written in place of the
+    element:
+    it is computed from the elements of `source` and `others`. An element within a reduction has the reduction's loop
+    behind those of the move.
     """
 
     target: Address
@@ -244,7 +249,9 @@ class Move:
 
     @property
     def guards_in_order(self) -> bool:
-        """Whether the loops go through every element of the target once, in row-major order; a guard may leave some out."""
+        """Whether the loops go through every element of the target once, in row-major order; a guard may leave some
+        out.
+        """
         return self.value is None and self.target.in_order
 
     @cached_property
@@ -274,9 +281,10 @@ class AccessMap:
     """The statements of one descriptor as numbers. Tensors have the pseudocode's names.
 
     A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write. If
-    `ignores_outside`, a write with an index out of range does nothing; else it leaves no element with a documented value.
-    `types` are the tensors' data types, for moves that compute values. `computed` are the numbers that guards and expressions
-    need and that are computed from elements: by name, as moves of numbers to a tensor with the sizes of the loops.
+    `ignores_outside`, a write with an index out of range does nothing; else it leaves no element with a documented
+    value. `types` are the tensors' data types, for moves that compute values. `computed` are the numbers that guards
+    and expressions need and that are computed from elements: by name, as moves of numbers to a tensor with the sizes of
+    the loops.
     """
 
     output: str
@@ -355,7 +363,9 @@ class AccessMap:
         return tuple(name for name in reads if name not in self.computed)
 
     def element_type(self, tensor: str) -> DataType | None:
-        """Returns the data type of a tensor whose elements are bit patterns; None if they are numbers: those of an index tensor."""
+        """Returns the data type of a tensor whose elements are bit patterns; None if they are numbers: those of an
+        index tensor.
+        """
         return None if tensor in self.index_bounds or tensor in self.value_reads else self.types.get(tensor)
 
 
@@ -404,8 +414,9 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
 class _Loops:
     """The loops of one line: the coordinates of its counted side.
 
-    `indices` are the tensors whose elements are integers that expressions use. A number that an expression needs of another
-    tensor is added to `computed`. Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
+    `indices` are the tensors whose elements are integers that expressions use. A number that an expression needs of
+    another tensor is added to `computed`. Raises PseudocodeError if the counted side names a coordinate twice, or has a
+    constant or an index.
     """
 
     def __init__(
@@ -449,7 +460,10 @@ class _Loops:
         return Move(target, source, None, tuple(others), value)
 
     def _value(self, node: Subscript, sources: list[Address]) -> Expression:
-        """Returns the expression that computes a value from elements, loops and numbers. The elements are added to `sources`."""
+        """Returns the expression that computes a value from elements, loops and numbers.
+
+        The elements are added to `sources`.
+        """
         match node:
             case Reference():
                 address = self._address(node)
@@ -490,8 +504,8 @@ class _Loops:
         return Reduced(node.operator, len(self.sizes), length, (inside._value(node.value, sources), condition))
 
     def _check_bits(self, node: Computed, sources: Sequence[Address]) -> None:
-        """Raises PseudocodeError for a bit operator of numbers alone; and for a number beside it that is no bit pattern of the
-        elements' data type.
+        """Raises PseudocodeError for a bit operator of numbers alone; and for a number beside it that is no bit pattern
+        of the elements' data type.
         """
         if ARITHMETIC[node.operator].takes != "bits":
             return
@@ -506,8 +520,8 @@ class _Loops:
     def _expression(self, node: Subscript) -> Expression:
         """Returns an expression as numbers, loops and reads.
 
-        What is computed from elements of a tensor that holds no indices is a tensor of its own, with one number for each position
-        of the loops.
+        What is computed from elements of a tensor that holds no indices is a tensor of its own, with one number for
+        each position of the loops.
         """
         if self._computes and any(
             isinstance(n, Reduction) or (isinstance(n, Reference) and self._is_data(n)) for n in walk(node)
@@ -554,7 +568,8 @@ class _Loops:
     def _read(self, reference: Reference) -> IndexRead:
         """Returns an index that is read from an index tensor.
 
-        If its last coordinate is a constant, the tensor holds index tuples, and the constant says which number of a tuple is read.
+        If its last coordinate is a constant, the tensor holds index tuples, and the constant says which number of a
+        tuple is read.
         """
         sizes, places = _of(reference.tensor, self.line, self._sizes), self._coordinates(reference)
         offset, strides, steps = None, strides_of(sizes), []
@@ -590,7 +605,10 @@ class _Loops:
         return places
 
     def _loop(self, coordinate: Name, size: int) -> int:
-        """Returns the number of the loop that a coordinate names. Raises PseudocodeError if it leaves a dimension of this size."""
+        """Returns the number of the loop that a coordinate names.
+
+        Raises PseudocodeError if it leaves a dimension of this size.
+        """
         if coordinate.name not in self.numbers:
             raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.line.counted}")
         loop = self.numbers[coordinate.name]

@@ -1,6 +1,7 @@
 """The operators of formulas and lines, in one table: what each of them takes and gives, and where it has no result.
 
-Numbers are exact: integers without limits, fractions for the numbers of floats. `computed.py` says what a data type holds.
+Numbers are exact: integers without limits, fractions for the numbers of floats. `computed.py` says what a data type
+holds.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
 class Arithmetic(NamedTuple):
     """One operator.
 
-    - `function`: from numbers, or conditions (1 if it holds, else 0), to its result; None has no documented value. An operator of
-      bit patterns has a function from the number of bits of an element to that.
+    - `function`: from numbers, or conditions (1 if it holds, else 0), to its result; None has no documented value. An
+      operator of bit patterns has a function from the number of bits of an element to that.
     - `takes`, `gives`: bit patterns, numbers or conditions.
     - `of_floats`: its function for numbers of floats, if that is another one. It rounds nothing.
     - `level`: how strongly it binds between operands, as in Python; 0 if it is called, `min(a, b)`.
@@ -116,7 +117,8 @@ REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "min": lambda numbers: _least(min, numbers),
     "max": lambda numbers: _least(max, numbers),
 }
-"""Operator over several positions, `sum(a[i, j] for j in [0, n))` -> its function of numbers. `count` counts conditions that hold."""
+"""Operator over several positions, `sum(a[i, j] for j in [0, n))` -> its function of numbers. `count` counts conditions
+that hold."""
 
 
 def _least(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> Any:
@@ -135,8 +137,8 @@ LARGEST = 1 << 128
 def check_kinds(sign: str, operands: Sequence[Any]) -> None:
     """Raises PseudocodeError if an operator does not take operands of these kinds.
 
-    An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known yet.
-    Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.
+    An operand is a number, a word (the name of an enumeration's member or of a data type), or a part that is not known
+    yet. Words are only compared, with words. `sum` goes with tensors of an array alone, and is written out before.
     """
     if sign not in ARITHMETIC:
         raise PseudocodeError(f"{sign} has no value here: it adds what each tensor of an array has")

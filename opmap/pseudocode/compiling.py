@@ -1,7 +1,8 @@
 """Writes a statement as the text of a Python function over all positions of its loops, and compiles it.
 
-The function makes one pass: it computes an address, and gives the element there. The text of a function holds no sizes: they
-are its constants. So the many descriptors of a catalogue need few different texts, and Python compiles each text once.
+The function makes one pass: it computes an address, and gives the element there. The text of a function holds no sizes:
+they are its constants. So the many descriptors of a catalogue need few different texts, and Python compiles each text
+once.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ Tensors = Mapping[str, Sequence[int]]
 Pieces = Callable[[Tensors, Sequence[Any], Sequence[Any]], Iterator[Sequence[Any]]]
 """Gives, for all loop positions in pieces, what a function computes from the tensors.
 
-The second argument holds the elements of the tensor that the address is of. The third one holds the output before the statement,
-for a function with a guard.
+The second argument holds the elements of the tensor that the address is of. The third one holds the output before the
+statement, for a function with a guard.
 """
 
 
 def compile_elements(address: Address, guard: Computed | None = None) -> Pieces:
-    """Compiles an address into a function that gives the elements there, None for an undefined one. Of a range it gives the addresses.
+    """Compiles an address into a function that gives the elements there, None for an undefined one.
 
-    With a guard, it gives the element of the output before where the guard is 0. The loops must then write every element in order.
+    Of a range it gives the addresses.
+
+    With a guard, it gives the element of the output before where the guard is 0. The loops must then write every
+    element in order.
     """
     return _Writer(address, guard).compiled()
 
@@ -93,8 +97,8 @@ def _picked(row: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
 class _Part(NamedTuple):
     """A part of an address that is no sum of loops.
 
-    `sets` are the names that it needs, each with its text. `text` is the part if `check` holds; an empty check always holds.
-    `loops` are the loops whose positions it names, `reads` the variables with the elements that it reads.
+    `sets` are the names that it needs, each with its text. `text` is the part if `check` holds; an empty check always
+    holds. `loops` are the loops whose positions it names, `reads` the variables with the elements that it reads.
     """
 
     text: str
@@ -114,8 +118,8 @@ class _Part(NamedTuple):
 class _Writer:
     """Writes the text of a function over all loop positions of an address.
 
-    There is one loop per loop of the address. Each part of the address is added in the outermost loop in which its value is
-    fixed. The inner loops together are one comprehension, or the innermost one is a slice.
+    There is one loop per loop of the address. Each part of the address is added in the outermost loop in which its
+    value is fixed. The inner loops together are one comprehension, or the innermost one is a slice.
     """
 
     def __init__(self, address: Address, guard: Computed | None):
@@ -177,7 +181,10 @@ class _Writer:
         return _Part(text, f"{low} <= {x} < {high}", (), frozenset(), (name,), place)
 
     def _position(self, expression: Computed, inside: bool, term: Term) -> _Part:
-        """Returns a computed position's part of the address. One that depends on one loop alone is computed once for each position."""
+        """Returns a computed position's part of the address.
+
+        One that depends on one loop alone is computed once for each position.
+        """
         reads: list[str] = []
         text, loops, name = self._text(expression, reads), self._named(expression), f"p{len(self.parts)}"
         factor, limit = self._times(term.stride), self._constant(term.size)
@@ -290,7 +297,9 @@ class _Writer:
         return self.guard is None and all(self._depth(part) < last for part in self.parts)
 
     def _fixed(self, depth: int, base: str, missing: bool, moved: str = "") -> tuple[list[tuple[str, str]], str, bool]:
-        """Returns what is fixed in the loop of this depth: names with their texts, the name of the address so far, and whether it may be undefined."""
+        """Returns what is fixed in the loop of this depth: names with their texts, the name of the address so far, and
+        whether it may be undefined.
+        """
         names = [name for name, steps in self.reads.items() if max((self.depth[n] for n in steps), default=-1) == depth]
         sets = [(f"x{name}", f"{name}[{self._sum(self.reads[name])}]") for name in names]
         parts = [part for part in self.parts if self._depth(part) == depth]
@@ -317,7 +326,9 @@ class _Writer:
         return f"for v{i} in range({count})", sets, own, missing
 
     def _innermost(self, clauses: Sequence[str], base: str, missing: bool) -> list[str]:
-        """Returns the lines of the innermost loop, and of those around it whose `clauses` are in one comprehension with it."""
+        """Returns the lines of the innermost loop, and of those around it whose `clauses` are in one comprehension with
+        it.
+        """
         (loop, count), last = self.loops[-1], len(self.loops) - 1
         step, size = self.steps.get(loop, 0), self._constant(count)
         none = f" if {base} >= 0 else [None] * {size}" if missing else ""
@@ -367,7 +378,8 @@ class _Writer:
         return f"values[{base} : {stop if step > 0 else f'{stop} if {stop} >= 0 else None'} : {by}]"
 
     def _whole_row(self, parts: Sequence[_Part], base: str, count: int) -> str:
-        """Returns the text of all elements of a dimension, if nothing but one index chooses among them; else an empty text.
+        """Returns the text of all elements of a dimension, if nothing but one index chooses among them; else an empty
+        text.
 
         It is empty too if the dimension is much longer than what is read of it.
         """

@@ -1,4 +1,5 @@
-"""What a statement computes for each position of its loops: coordinates, guards, and values that are no single element."""
+"""What a statement computes for each position of its loops: coordinates, guards, and values that are no single
+element."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class Computed(NamedTuple):
 class Reduced(NamedTuple):
     """A reduction of `tree.Reduction`, over the `length` positions of one more loop at which the condition holds.
 
-    The loop is the innermost one of the value and of the condition. They are expressions of the loops around it and of it.
+    The loop is the innermost one of the value and of the condition. They are expressions of the loops around it and of
+    it.
     """
 
     operator: str
@@ -101,15 +103,16 @@ def _changed(node: Expression, how: Callable[[Expression], Expression]) -> Expre
 
 
 Take = Callable[[int], Sequence[Any]]
-"""Gives the next values of a node, as many as it is asked for: bit patterns or numbers; None without a documented value."""
+"""Gives the next values of a node, as many as it is asked for: bit patterns or numbers; None without a documented
+value."""
 
 
 @dataclass(frozen=True)
 class Values:
     """What the value of a move is computed from.
 
-    `sources` give the elements of each operand, for all positions of its loops. `types` are the operands' data types; None if
-    the elements are numbers already. `loops` are the loops of the move.
+    `sources` give the elements of each operand, for all positions of its loops. `types` are the operands' data types;
+    None if the elements are numbers already. `loops` are the loops of the move.
     """
 
     sources: Sequence[Callable[[], Iterator[int | None]]]
@@ -117,7 +120,10 @@ class Values:
     loops: Sizes
 
     def bits(self, value: Expression, output: DataType) -> Take:
-        """Returns what gives the bit patterns that a move writes. A number that the output's type does not hold has none."""
+        """Returns what gives the bit patterns that a move writes.
+
+        A number that the output's type does not hold has none.
+        """
         if gives_bits(value):
             return self.take(value, self.loops, None, patterns=True)
         numbers = self.take(value, self.loops, output)
@@ -157,7 +163,9 @@ class Values:
         return lambda count: repeat(node, count)  # type: ignore[return-value]  # it is only passed to map
 
     def _types(self, node: Computed | Reduced) -> list[DataType]:
-        """Returns the data types of the elements that a node is computed from, without those that are numbers already."""
+        """Returns the data types of the elements that a node is computed from, without those that are numbers
+        already.
+        """
         types = (self.types[leaf.number] for leaf in node.leaves if isinstance(leaf, Operand))
         return [own for own in types if own]
 
@@ -170,10 +178,11 @@ def gives_bits(value: Expression) -> bool:
 def results_of(
     sign: str, columns: Sequence[Any], types: Sequence[DataType], held_by: DataType | None, *, patterns: bool
 ) -> Sequence[Any]:
-    """Returns what an operator gives for columns of operands: as bit patterns of the first of their data types, or as numbers.
+    """Returns what an operator gives for columns of operands: as bit patterns of the first of their data types, or as
+    numbers.
 
-    The result is None for an operand without a documented value; where there is no result, as of a division by 0; and for a
-    number that the type `held_by` does not hold.
+    The result is None for an operand without a documented value; where there is no result, as of a division by 0; and
+    for a number that the type `held_by` does not hold.
     """
     width, is_float = types[0].size * 8 if types else 0, any(own.kind == "float" for own in types)
     function, own = function_of(sign, width=width, floats=is_float), ARITHMETIC[sign]
@@ -197,7 +206,8 @@ def reductions_of(
 ) -> Sequence[Any]:
     """Returns what a reduction gives for each group of numbers, as `results_of` does for an operator.
 
-    A sum has a documented value if every order of adding gives it: no part of the sum is a number that the type does not hold.
+    A sum has a documented value if every order of adding gives it: no part of the sum is a number that the type does
+    not hold.
     """
     held_by, results = held_by or next(iter(types), None), list[Any]()
     for numbers in groups:
@@ -225,7 +235,10 @@ def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
 
 
 def holds(data_type: DataType, number: Any) -> bool:
-    """Returns whether a data type holds a number as it is. Each float type holds NaN and the infinities; None holds no number."""
+    """Returns whether a data type holds a number as it is.
+
+    Each float type holds NaN and the infinities; None holds no number.
+    """
     if number is None:
         return False
     if data_type.kind != "float":
@@ -241,7 +254,8 @@ def holds(data_type: DataType, number: Any) -> bool:
 
 
 def bits_of(data_type: DataType, number: Any) -> int | None:
-    """Returns the bit pattern of a number that is computed; None if the type does not hold it as it is: no page says how to round.
+    """Returns the bit pattern of a number that is computed; None if the type does not hold it as it is: no page says
+    how to round.
 
     A zero and a NaN of a float type have several bit patterns. Each of them is right (`AnyPattern`).
     """
@@ -305,7 +319,9 @@ def _scaled(sum: tuple[int, dict[int, int]], factor: int) -> tuple[int, dict[int
 
 
 def is_inside(node: Expression, loops: Sequence[int], size: int) -> bool:
-    """Returns whether a computed position lies in a dimension of this size, whatever the loops' positions and the elements are."""
+    """Returns whether a computed position lies in a dimension of this size, whatever the loops' positions and the
+    elements are.
+    """
     bounds = interval(node, loops)
     return bounds is not None and bounds[0] >= 0 and bounds[1] < size
 

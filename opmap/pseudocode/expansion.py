@@ -3,7 +3,8 @@
 `output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. The coordinates that
 replace a `...` or the name of a series depend on the descriptor. The operator gives them as an `Expansion`, and
 `expand` inserts them. It also puts in the values of the descriptor's fields and of the names that the text defines; a
-list gives one coordinate for each of its elements. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned:
+list gives one coordinate for each of its elements. An expanded line has coordinates for the meaningful dimensions only.
+Tensors are right-aligned:
 if a reference has fewer coordinates than its tensor has dimensions, the leading coordinates are 0.
 """
 
@@ -46,7 +47,8 @@ COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""
 
 MOST_WORK = 10_000
-"""The most nodes that the definitions of a text may compute. No page comes near it; a hostile one could take forever."""
+"""The most nodes that the definitions of a text may compute. No page comes near it; a hostile one could take
+forever."""
 
 Series = tuple[str, ...]
 
@@ -69,8 +71,8 @@ class Expansion:
 def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str, Any]) -> tuple[Statement, ...]:
     """Returns the statements of one descriptor.
 
-    `environment` holds the values of its fields, as formulas use them. If lines end in `// if axis == 1`, the copies come
-    first, and then the line that applies. Raises PseudocodeError if no line applies.
+    `environment` holds the values of its fields, as formulas use them. If lines end in `// if axis == 1`, the copies
+    come first, and then the line that applies. Raises PseudocodeError if no line applies.
     """
     output = written(lines)
     if not output:
@@ -88,7 +90,10 @@ def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str
 
 
 def expanded(text: str, expansion: Expansion, environment: Mapping[str, Any]) -> tuple[Statement, ...]:
-    """Returns what `expand` gives for a text. Many descriptors have the same values for the names in it: they share the statements."""
+    """Returns what `expand` gives for a text.
+
+    Many descriptors have the same values for the names in it: they share the statements.
+    """
     words, parts = _words(text), (expansion.rest, expansion.series, expansion.tuples)
     values = tuple((name, value) for name, value in environment.items() if _field(name) in words)
     return _expanded(text, *(tuple(part.items()) for part in parts), values)
@@ -317,7 +322,9 @@ def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
 
 
 def whole(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
-    """Returns a line that fills a tensor, `output[...] = values[0]`, with one coordinate per dimension of the tensor."""
+    """Returns a line that fills a tensor, `output[...] = values[0]`, with one coordinate per dimension of the
+    tensor.
+    """
     target = line.target
     if target.coordinates != (Rest(),) or target.tensor not in sizes:
         return line

@@ -1,7 +1,7 @@
 """Evaluates size formulas and constraints. Their text comes from the documentation and is never retyped as code.
 
-An environment maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of numbers,
-`InputTensor.DataType` to a string.
+An environment maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of
+numbers, `InputTensor.DataType` to a string.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def evaluate(node: Expression, environment: Environment) -> Value:
 
 @lru_cache(maxsize=4096)
 def _function(node: Operand) -> Function:
-    """Returns the function that gives an expression's value. The formulas of a spec are evaluated for each descriptor."""
+    """Returns the function that gives an expression's value.
+
+    The formulas of a spec are evaluated for each descriptor.
+    """
     match node:
         case Constant(value):
             return lambda names: value
@@ -245,8 +248,8 @@ def _each_part(node: Any, change: Callable[[Any], Any]) -> Any:
 def field_values(numbers: Mapping[str, Any], sizes: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     """Returns the values of a descriptor's fields by their names in formulas.
 
-    These are the numbers, `.Count` of arrays, `.Sizes` and `.DimensionCount` of tensors, and `.ElementCount` of those whose sizes
-    are all known.
+    These are the numbers, `.Count` of arrays, `.Sizes` and `.DimensionCount` of tensors, and `.ElementCount` of those
+    whose sizes are all known.
     """
     names: dict[str, Any] = dict(numbers)
     for name, value in numbers.items():
@@ -266,13 +269,17 @@ def field_values(numbers: Mapping[str, Any], sizes: Mapping[str, tuple[Any, ...]
 
 @lru_cache(maxsize=1024)
 def _attributes(tensor: str) -> tuple[str, str, str, str]:
-    """Returns what formulas call a tensor's sizes, dimension count and elements, and the count of its array, if it is in one."""
+    """Returns what formulas call a tensor's sizes, dimension count and elements, and the count of its array, if it is
+    in one.
+    """
     array = array_of(tensor)
     return f"{tensor}.Sizes", f"{tensor}.DimensionCount", f"{tensor}.ElementCount", array and f"{array}.Count"
 
 
 def array_of(tensor: str) -> str:
-    """Returns the array that holds a tensor: `InputTensors` of `InputTensors[0]`; an empty text for any other tensor."""
+    """Returns the array that holds a tensor: `InputTensors` of `InputTensors[0]`; an empty text for any other
+    tensor.
+    """
     return tensor.partition("[")[0] if tensor.endswith("]") else ""
 
 

@@ -1,13 +1,14 @@
 """Runs an access map. `naive` gives the same results slowly, one element at a time.
 
-Each move is compiled once per descriptor, into a function that gives the elements for all loop positions: in pieces, so that
-a large output needs little memory beside its own elements. An element that is moved is a bit pattern and never interpreted.
+Each move is compiled once per descriptor, into a function that gives the elements for all loop positions: in pieces, so
+that a large output needs little memory beside its own elements. An element that is moved is a bit pattern and never
+interpreted.
 
 `gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
 
 An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to
-one element, and a write whose index is out of range, have no documented result either, if the page does not say that such a
-write is ignored.
+one element, and a write whose index is out of range, have no documented result either, if the page does not say that
+such a write is ignored.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
 
 
 def with_computed(access: AccessMap, tensors: Tensors) -> Tensors:
-    """Returns the tensors, and the numbers that guards and expressions need of them; None for one without a documented value."""
+    """Returns the tensors, and the numbers that guards and expressions need of them; None for one without a documented
+    value.
+    """
     if not access.computed:
         return tensors
     computed = {}
@@ -63,8 +66,8 @@ def with_computed(access: AccessMap, tensors: Tensors) -> Tensors:
 def equals_documented(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     """Returns whether `output` is the documented output, which has a documented value for every element.
 
-    The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns False
-    also for statements that are not one move in row-major order, and for elements that are in no array.
+    The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns
+    False also for statements that are not one move in row-major order, and for elements that are in no array.
     """
     statement, *later_statements = access.statements
     if later_statements or not isinstance(statement, Move) or not statement.in_order:

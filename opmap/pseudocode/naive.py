@@ -42,10 +42,11 @@ Tensors = Mapping[str, Sequence[int]]
 class Origin:
     """Where one output element comes from.
 
-    `text` is the statement that writes it, with one coordinate per dimension of each tensor and the value of every index:
+    `text` is the statement that writes it, with one coordinate per dimension of each tensor and the value of every
+    index:
     `output[1, 0] = input[1, indices[0, 0] = 2]`.
-    `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value, and if
-    the value is computed: then `value` is its bit pattern.
+    `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value, and
+    if the value is computed: then `value` is its bit pattern.
     """
 
     text: str
@@ -74,9 +75,9 @@ def trace(
 ) -> Origin:
     """Returns where one output element comes from.
 
-    `sizes` and `tensors` (the flat values of the tensors that statements compute with) are by the pseudocode's names. `at` has
-    one coordinate per dimension of the output. With `ignores_outside`, a write out of range does nothing. Raises
-    PseudocodeError if the output has no such element.
+    `sizes` and `tensors` (the flat values of the tensors that statements compute with) are by the pseudocode's names.
+    `at` has one coordinate per dimension of the output. With `ignores_outside`, a write out of range does nothing.
+    Raises PseudocodeError if the output has no such element.
     """
     output, sizes = _output(statements), {**sizes, ZERO: ()}
     at = tuple(at)
@@ -146,7 +147,9 @@ def _written(line: Line, reader: _Reader, at: Position, ignores_outside: bool) -
 
 
 def _is_unsaid(target: Reference, coordinates: Mapping[str, int], reader: _Reader, at: Position) -> bool:
-    """Returns whether an index of which the page says nothing may write the element `at`: in the dimension, anywhere."""
+    """Returns whether an index of which the page says nothing may write the element `at`: in the dimension,
+    anywhere.
+    """
     for coordinate, size in zip(target.coordinates, reader.sizes[target.tensor], strict=True):
         if isinstance(coordinate, Reference):
             _, place = reader.resolve(coordinate, coordinates)
@@ -175,7 +178,10 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
 
 @dataclass(frozen=True)
 class _Reader:
-    """The tensors, by the pseudocode's names. The elements of `indices` are integers, all others are bit patterns of `types`."""
+    """The tensors, by the pseudocode's names.
+
+    The elements of `indices` are integers, all others are bit patterns of `types`.
+    """
 
     sizes: Mapping[str, Position]
     tensors: Tensors
@@ -201,8 +207,8 @@ class _Reader:
     ) -> tuple[Subscript, Any]:
         """Returns an expression with the values that it is computed from in place of names, and its value.
 
-        With `patterns`, the value is a bit pattern; else it is a number. It is None if no value is documented. A number that is
-        computed on the way has none if the type `held_by` does not hold it.
+        With `patterns`, the value is a bit pattern; else it is a number. It is None if no value is documented. A number
+        that is computed on the way has none if the type `held_by` does not hold it.
         """
         match node:
             case Constant(int(value)):

@@ -140,7 +140,8 @@ LIMITS = {"INT32_MIN": -(2**31), "INT32_MAX": 2**31 - 1}
 """The limits of a data type that an example may name -> their numbers."""
 
 DEEPEST = 64
-"""The deepest nesting of brackets, and the most operators of a line. No page comes near it; more could exhaust the stack."""
+"""The deepest nesting of brackets, and the most operators of a line. No page comes near it; more could exhaust the
+stack."""
 
 _OPERATOR = re.compile(r"[-+*/%&|^~<>]+|\b(?:and|or|xor|not|else)\b")
 _END_OF_LINE = re.compile(r"\n(?!\s*else\b)")

@@ -20,8 +20,8 @@ from .arithmetic import ARITHMETIC
 
 @dataclass(frozen=True)
 class Name:
-    """A name: a coordinate, `x`; a series of coordinates until the line is expanded, `batch`; in formulas a field, `Axis`, or sizes,
-    `InputTensor.Sizes`.
+    """A name: a coordinate, `x`; a series of coordinates until the line is expanded, `batch`; in formulas a field,
+    `Axis`, or sizes, `InputTensor.Sizes`.
     """
 
     name: str
@@ -50,7 +50,9 @@ class Rest:
 
 @dataclass(frozen=True)
 class Reference:
-    """One element: of a tensor, `indices[y, 0]`; of one in an array, `inputs[i][y, 0]`; in formulas of a list, `Sizes[n]`."""
+    """One element: of a tensor, `indices[y, 0]`; of one in an array, `inputs[i][y, 0]`; in formulas of a list,
+    `Sizes[n]`.
+    """
 
     tensor: str
     coordinates: tuple[Subscript, ...]
@@ -223,8 +225,8 @@ class Line:
     def counted(self) -> Reference:
         """The reference whose coordinates are the loops.
 
-        It is the target if that names its positions, else the first other reference that names all coordinates of the line.
-        The coordinate of a reduction is none of them.
+        It is the target if that names its positions, else the first other reference that names all coordinates of the
+        line. The coordinate of a reduction is none of them.
         """
         if self.target.names_positions:
             return self.target
@@ -357,7 +359,10 @@ class Each:
 
     @property
     def lines(self) -> Iterator[Node]:
-        """The other statements of the body. A number that grows has an element at each coordinate, `Value[coordinate]`."""
+        """The other statements of the body.
+
+        A number that grows has an element at each coordinate, `Value[coordinate]`.
+        """
         at, running, grown = (Name("coordinate"),), self.running, set[str]()
 
         def change(node: Subscript) -> Subscript:
@@ -434,7 +439,9 @@ def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
 
 
 def index_reads_in(nodes: Sequence[Node]) -> set[str]:
-    """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and never moved."""
+    """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and
+    never moved.
+    """
     lines = [*lines_in(nodes)]
     within = {name for line in lines for name in line.index_reads}
     return within | {*value_reads_in(nodes)} - {name for line in lines for name in line.data_reads}

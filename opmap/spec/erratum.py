@@ -10,7 +10,10 @@ from .field import Field
 
 
 class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of the page, and the corrected words, on as many lines. Those of a rule stand as prose, with Markdown marks, on one line."""
+    """Words of the page, and the corrected words, on as many lines.
+
+    Those of a rule stand as prose, with Markdown marks, on one line.
+    """
 
     printed: str
     corrected: str
@@ -24,8 +27,8 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `contradiction`: the page contradicts itself, which running its examples shows.
     `gap`: the printed rule accepts descriptors that the page gives no meaning.
     `note`: the wording is wrong, and no example depends on it.
-    `sentence` is needed if the page states the subject in other words than `printed`. `further` are other texts of the same
-    subject that are corrected together with it. A `corrected` text may have lines that the page lacks.
+    `sentence` is needed if the page states the subject in other words than `printed`. `further` are other texts of the
+    same subject that are corrected together with it. A `corrected` text may have lines that the page lacks.
     """
 
     id: str

@@ -17,14 +17,14 @@ FIELD_LIMITS = {"uint": (0, 2**32 - 1), "int": (-(2**31), 2**31 - 1), "scalar": 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
 
-    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its name. A `scalar`
-    is the bit pattern of one element; `typed_by` is the field that gives its data type.
+    A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its
+    name. A `scalar` is the bit pattern of one element; `typed_by` is the field that gives its data type.
     A `float` is the bit pattern of a FLOAT; the operator writes the same number in the data type of the output.
-    `short` is the name of a number in case ids. `values` is for a tensor whose elements the pseudocode computes with, such as
-    lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
-    `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An `optional` tensor
-    may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for an input whose strides are what the
-    operator is for: descriptors have it in any layout.
+    `short` is the name of a number in case ids. `values` is for a tensor whose elements the pseudocode computes with,
+    such as lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the
+    field have `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is
+    one. An `optional` tensor may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for
+    an input whose strides are what the operator is for: descriptors have it in any layout.
     """
 
     name: str
@@ -71,7 +71,10 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return FIELD_LIMITS[self.kind.removesuffix("s")]
 
     def number(self, name: str) -> int:
-        """Returns the number of an enumeration's name, which may have the prefix. Raises ValueError if there is no such name."""
+        """Returns the number of an enumeration's name, which may have the prefix.
+
+        Raises ValueError if there is no such name.
+        """
         return self.names.index(name.removeprefix(f"{self.enumeration}_"))
 
     def shown(self, number: object) -> object:

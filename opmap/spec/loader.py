@@ -56,9 +56,10 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The general pseudocode of an operator. `tensors` maps its tensor names to fields of the struct.
 
-    The text is as printed; or it is `derived`: our own, where the page describes exactly but in prose. Then `lines` are the
-    lines of the page that its lines render, in their order; or the id of a rule that says where else it stands. If the page says that a write with an index out of range does
-    nothing, `out_of_range` is "ignored"; else such a write has no documented result.
+    The text is as printed; or it is `derived`: our own, where the page describes exactly but in prose. Then `lines` are
+    the lines of the page that its lines render, in their order; or the id of a rule that says where else it stands. If
+    the page says that a write with an index out of range does nothing, `out_of_range` is "ignored"; else such a write
+    has no documented result.
     """
 
     line: int
@@ -94,11 +95,11 @@ class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One constraint of a page: its id, our words for it, and the formula that states it.
 
-    `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule stands
-    on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no meaning.
-    `since` are names of enumerations that a higher feature level added, by field: such a rule is no table.
-    `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without `breaks`: a table that
-    supports all types and dimension counts.
+    `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule
+    stands on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no
+    meaning. `since` are names of enumerations that a higher feature level added, by field: such a rule is no table.
+    `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without
+    `breaks`: a table that supports all types and dimension counts.
     """
 
     id: str
@@ -139,7 +140,10 @@ class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The data types and dimension counts that a feature level supports for one tensor. Counts are (lowest, highest)."""
+    """The data types and dimension counts that a feature level supports for one tensor.
+
+    Counts are (lowest, highest).
+    """
 
     dimension_counts: tuple[int, int]
     data_types: tuple[str, ...]
@@ -161,7 +165,9 @@ class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An optional member at the end of a struct that no descriptor of opmap has: the rule that says so, and the line on the page."""
+    """An optional member at the end of a struct that no descriptor of opmap has: the rule that says so, and the line on
+    the page.
+    """
 
     name: str
     rule: str
@@ -170,7 +176,9 @@ class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Older(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An older operator that is equivalent if some fields, which it lacks, have these values; and the line on the page."""
+    """An older operator that is equivalent if some fields, which it lacks, have these values; and the line on the
+    page.
+    """
 
     operator: str
     line: int
@@ -181,8 +189,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The reference page of one operator.
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
-    `small_scope` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes up to so much.
-    `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
+    `small_scope` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes
+    up to so much. `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
     `left_out` are the optional members at the end of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     `counts` is the number of tensors in each array of a spec that `with_counts` returned; else empty.
@@ -228,7 +236,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def running(self) -> dict[str, tuple[str, str]]:
-        """The numbers of the pseudocode that grow in a loop, `Value += Delta` -> the tensor of the loop, and what is added."""
+        """The numbers of the pseudocode that grow in a loop, `Value += Delta` -> the tensor of the loop, and what is
+        added.
+        """
         loops = (node for node in self.lines if isinstance(node, Each))
         return {name: (loop.tensor, added) for loop in loops for name, added in loop.running.items()}
 
@@ -238,7 +248,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return {name: shown[name](value) if name in shown else value for name, value in numbers.items()}
 
     def numbers_of(self, example: Example) -> dict[str, Any]:
-        """Returns the number fields of an example: an enumeration as its number, a scalar as its bits; that is 0 if it is left out.
+        """Returns the number fields of an example: an enumeration as its number, a scalar as its bits; that is 0 if it
+        is left out.
 
         If the example gives no data type of a scalar, a rule gives it. What cannot be read stays as it is.
         """
@@ -273,7 +284,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def index_tensors(self) -> tuple[str, ...]:
-        """The inputs that hold indices: those that the pseudocode reads within brackets, or whose elements it computes with.
+        """The inputs that hold indices: those that the pseudocode reads within brackets, or whose elements it computes
+        with.
 
         So lengths and conditions count as indices.
         """
@@ -288,7 +300,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def usual_index_types(self) -> tuple[str, ...]:
-        """The data types of indices where nothing asks for one: INT64 and INT32; if the page has neither, all that it has."""
+        """The data types of indices where nothing asks for one: INT64 and INT32; if the page has neither, all that it
+        has.
+        """
         types = self.support[0].tensors[self.index_tensors[0]].data_types if self.index_tensors else ()
         return tuple(name for name in ("INT64", "INT32") if name in types) or types
 
@@ -304,7 +318,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def first_data(self) -> str:
-        """The tensor that stands for a descriptor's data type and dimension count: the first of these inputs, or the output."""
+        """The tensor that stands for a descriptor's data type and dimension count: the first of these inputs, or the
+        output.
+        """
         return (*self.data_tensors, *self.field_names("output"))[0]
 
     @cached_property

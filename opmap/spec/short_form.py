@@ -1,7 +1,8 @@
 """Completes the document of a spec file: what follows from the rest of it may be left out there.
 
 - `operator` and the members of `page` follow from `struct`, as Microsoft names its pages; `page.commit` stands alone.
-- `[rules.C1]`, `[errata.E1]` and `[examples.1]` have the id as a key, without the operator's name. A rule without a line is derived.
+- `[rules.C1]`, `[errata.E1]` and `[examples.1]` have the id as a key, without the operator's name. A rule without a
+  line is derived.
 - The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
 
 A document in the long form, with lists, stays as it is.

@@ -1,4 +1,5 @@
-"""COM objects made of Python functions: each has the virtual table of its interface, counts its references, and notes calls."""
+"""COM objects made of Python functions: each has the virtual table of its interface, counts its references, and notes
+calls."""
 
 from __future__ import annotations
 

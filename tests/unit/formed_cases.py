@@ -101,7 +101,8 @@ def rounds(form, first):
 def answers(form, first, opened, feeds=None):
     """Returns what a run finds when a session answers these feeds, by default a round's own."""
     run = VariantRun(None, form, first, "")
-    # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's memory.
+    # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's
+    # memory.
     feeds = form.feeds(first) if feeds is None else feeds
     outputs = opened.run(None, feeds)
     run.check(first, Result(outputs=dict(zip((o.name for o in opened.get_outputs()), outputs, strict=True))))

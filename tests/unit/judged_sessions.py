@@ -18,7 +18,8 @@ SELECTION = ("gather/float32/*", "gather_elements/int8/*", "gather_nd1/int8/*", 
 class Planted(SessionProvider):
     """The CPU EP with a fault. It notes the steps, and gives `fault` each model and each run.
 
-    `nodes` is the number of nodes in the open model, `runs` the number of runs of its session so far, the present included.
+    `nodes` is the number of nodes in the open model, `runs` the number of runs of its session so far, the present
+    included.
     """
 
     def __init__(self, fault=None, **options):

@@ -1,4 +1,5 @@
-"""Backends that answer an invalid index each in its own way, for `--provider planted_answers:NAME`. They do not use opmap."""
+"""Backends that answer an invalid index each in its own way, for `--provider planted_answers:NAME`. They do not use
+opmap."""
 
 import os
 import time

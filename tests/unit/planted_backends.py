@@ -1,4 +1,5 @@
-"""Backends with one fault each under a condition, as a third party would write them, for `--provider planted_backends:NAME`.
+"""Backends with one fault each under a condition, as a third party would write them, for
+`--provider planted_backends:NAME`.
 
 They run models with ONNX Runtime's CPU EP, and change what the gather node reads or gives. They do not use opmap.
 """

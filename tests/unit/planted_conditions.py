@@ -173,8 +173,8 @@ def near_failing(predicate: Predicate, count: int = 300, seed: int = 78) -> list
 def agreement(predicate: Predicate, condition: Condition) -> float:
     """Returns the share of fresh cases for which a condition says the same as the planted one.
 
-    It is the lowest of three shares: of random cases, and of cases near failing ones that fail, and that pass. Faults of
-    few cases would agree with any condition that seldom holds if random cases alone were counted.
+    It is the lowest of three shares: of random cases, and of cases near failing ones that fail, and that pass. Faults
+    of few cases would agree with any condition that seldom holds if random cases alone were counted.
     """
     near = near_failing(predicate)
     parts = [fresh(500, 77), [f for f in near if predicate(f)], [f for f in near if not predicate(f)]]

@@ -1,7 +1,9 @@
-"""Backends with one defect each, of the kinds that drivers have, as a third party would write them. They do not use opmap.
+"""Backends with one defect each, of the kinds that drivers have, as a third party would write them. They do not use
+opmap.
 
-Each name in `DEFECTS` is a factory for `--provider planted_defects:NAME`. A defect says of a gather node whether it is there
-(`applies`), and changes the indices, the addresses or the output. `titles` and `stability` are what may be told of it.
+Each name in `DEFECTS` is a factory for `--provider planted_defects:NAME`. A defect says of a gather node whether it is
+there (`applies`), and changes the indices, the addresses or the output. `titles` and `stability` are what may be told
+of it.
 """
 
 import os
@@ -352,7 +354,10 @@ class groups_of_65536(Defect):
 
 
 def coordinates(call, addresses):
-    """Returns the position along each dimension. NumPy 2.4 gives wrong ones for more than 8,192 addresses that are not flat."""
+    """Returns the position along each dimension.
+
+    NumPy 2.4 gives wrong ones for more than 8,192 addresses that are not flat.
+    """
     flat = np.unravel_index(np.asarray(addresses).reshape(-1), call.data.shape)
     return np.stack(flat).reshape(-1, *np.shape(addresses))
 

@@ -42,8 +42,8 @@ RAISED = {"refused": refuse, "lost": lose, "binding": refuse_binding}
 
 
 class Pretender(Performer):
-    """Performs Dispatch. `wrong` reverses the output, `behind` writes behind it, `gap` into its gaps, `offset` writes it to
-    the beginning of the buffer, `graph` is wrong in graphs only."""
+    """Performs Dispatch. `wrong` reverses the output, `behind` writes behind it, `gap` into its gaps, `offset` writes
+    it to the beginning of the buffer, `graph` is wrong in graphs only."""
 
     def __init__(self, trouble, options):
         super().__init__()

@@ -145,7 +145,9 @@ class TestRecords:
 
 
 def test_an_array_has_a_field_for_each_tensor():
-    """The descriptor's own spec has a field, a rule and a row of the tables for each tensor; the class has the struct's."""
+    """The descriptor's own spec has a field, a rule and a row of the tables for each tensor; the class has the
+    struct's.
+    """
     desc = example("JOIN", "2").desc
     assert ("InputTensors", "OutputTensor") == desc.spec().field_names("input", "output")
     assert 4 == len(desc.own_spec.field_names("input", "output")) == len(desc.own_spec.support[0].tensors)

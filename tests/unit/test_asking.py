@@ -122,7 +122,9 @@ class TestMakeExact:
         assert asked.contradicting > 0
 
     def test_other_operators(self):
-        """Before a condition excludes an operator, cases of it are asked that meet all else, also if the run has none."""
+        """Before a condition excludes an operator, cases of it are asked that meet all else, also if the run has
+        none.
+        """
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
         condition = Condition((Comparison("operator", "==", "GATHER"), Comparison("index_count", ">=", 2)))
         failing, passing = (

@@ -192,7 +192,9 @@ class TestResume:
             resume(tmp_path)
 
     def test_other_provider_of_the_same_name(self, tmp_path, monkeypatch, capsys):
-        """A run goes on only with the same MODULE:NAME, in the same file; the report's command names what can be typed."""
+        """A run goes on only with the same MODULE:NAME, in the same file; the report's command names what can be
+        typed.
+        """
         monkeypatch.chdir(tmp_path)
         text = "class P:\n    name = 'mine'\n    def run(self, model, feeds): return [{}]\n\ndef make(): return P()\nother = make\n"
         (tmp_path / "backend.py").write_text(text.format("1"), encoding="utf-8")
@@ -324,7 +326,9 @@ def make(): return Stub()
         assert kept == content(tmp_path / "r")
 
     def test_driver(self):
-        """The driver of the DirectML EP's adapter counts: an interrupted run may be why somebody installs another one."""
+        """The driver of the DirectML EP's adapter counts: an interrupted run may be why somebody installs another
+        one.
+        """
         adapters = [{"name": name, "driver_version": {"value": f"{name} 31"}} for name in ("GPU", "Other")]
 
         class Opened(Provider):

@@ -132,7 +132,9 @@ class TestTiers:
         assert ids == [case.id for id in ids for case in catalogue("standard", [id])]
 
     def test_nothing_is_built_in_vain(self, monkeypatch):
-        """Of the chosen cases only the wanted one is built; of the small scope only those with its data type and its shape."""
+        """Of the chosen cases only the wanted one is built; of the small scope only those with its data type and its
+        shape.
+        """
         built = []
 
         def build(desc, id):

@@ -101,7 +101,9 @@ class TestTiers:
         assert f"| `{tier}` | {word}, " in read_page("tiers")
 
     def test_smoke_moves_payloads_of_nans(self):
-        """`smoke` moves a quiet and a signalling NaN with a payload in each float type of each operator that has data inputs."""
+        """`smoke` moves a quiet and a signalling NaN with a payload in each float type of each operator that has data
+        inputs.
+        """
         wanted = {
             (name, t, nan)
             for name, operator in OPERATORS.items()
@@ -119,7 +121,9 @@ class TestTiers:
         assert set() == wanted - moved
 
     def test_are_valid_and_defined(self):
-        """A case breaks no rule, and every element of its output is documented, unless elements are written twice, or summed."""
+        """A case breaks no rule, and every element of its output is documented, unless elements are written twice, or
+        summed.
+        """
         for case in SMOKE[:30] + own_cases("standard")[::40]:
             assert () == case.desc.violations(), case.id
             twice = len(case.desc.access.statements) > 1 and (
@@ -134,7 +138,9 @@ class TestTiers:
 
     @pytest.mark.slow
     def test_full_has_the_in_small_scope(self, full):
-        """`full` has all 27,360 valid descriptors of the gathers up to 4 dimensions and sizes up to 3, in each of four data widths."""
+        """`full` has all 27,360 valid descriptors of the gathers up to 4 dimensions and sizes up to 3, in each of four
+        data widths.
+        """
         assert (4, 3) == OPERATORS["GATHER"].descriptor.spec().small_scope
         assert dict.fromkeys(WIDTHS, 27_360) == {width: len(full.in_small_scope[width]) for width in WIDTHS}
 
@@ -167,8 +173,8 @@ class TestTiers:
     def test_standard_shows_what_it_names(self, operator):
         """`standard` has, for each operator, cases that its classes alone do not promise.
 
-        A single index that names another element than the first, as an input and as an initializer. Blocks on both sides
-        of an axis, and 30 of the 36 pairs of dimension count and axis. For tuples: the long dimension in every
+        A single index that names another element than the first, as an input and as an initializer. Blocks on both
+        sides of an axis, and 30 of the 36 pairs of dimension count and axis. For tuples: the long dimension in every
         coordinate. More than 1024 indices, and an output of many thread groups. A known gap: a single length of
         REVERSE_SUBSEQUENCES is always 0.
         """
@@ -192,7 +198,9 @@ class TestTiers:
         assert any(c.desc.tensors[indices].element_count > 1024 for c in cases)
 
     def test_keeps_the_values_of_few_cases(self, monkeypatch):
-        """Only values of cases that were read last are kept, up to MOST_KEPT elements; read again, a case has equal values."""
+        """Only values of cases that were read last are kept, up to MOST_KEPT elements; read again, a case has equal
+        values.
+        """
         generated = [c for c in SMOKE if c.data_pattern and "InputTensor" in c.desc.tensors]
         first, second = generated[20:22]
         kept = dict(first.tensors)
@@ -209,7 +217,9 @@ class TestTiers:
         assert before["InputTensor"] is not again["InputTensor"]
 
     def test_selected_cases_are_light(self):
-        """A case of a selection takes few hundred bytes: it holds nothing that follows from its descriptor, and shares parts."""
+        """A case of a selection takes few hundred bytes: it holds nothing that follows from its descriptor, and shares
+        parts.
+        """
         chosen = Selection(tier="smoke").cases()
         assert all(vars(case.desc).keys() == set(case.desc.members().values()) for case in chosen)
         descs = [tensor for case in chosen for tensor in case.desc.state.values() if isinstance(tensor, TensorDesc)]
@@ -246,7 +256,9 @@ class TestPatterns:
         ],
     )
     def test_indices(self, pattern, expected):
-        """For every seed the indices are as the pattern says, and `shows` recognises the pattern from the values alone."""
+        """For every seed the indices are as the pattern says, and `shows` recognises the pattern from the values
+        alone.
+        """
         desc = described("GATHER", (5,), (7,), 0, 1, data_type=DataType.INT8)
         for seed in range(20):
             values = list(fill(desc, str(seed), pattern, "addr")["IndicesTensor"].values)

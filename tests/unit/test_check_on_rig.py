@@ -1,4 +1,5 @@
-"""`opmap check` on the DirectML EP on Linux: ordinary models that the EP does wrong or refuses, shown as what they are."""
+"""`opmap check` on the DirectML EP on Linux: ordinary models that the EP does wrong or refuses, shown as what they
+are."""
 
 from __future__ import annotations
 

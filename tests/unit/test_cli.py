@@ -343,7 +343,10 @@ class TestRules:
         assert out.endswith("broken by: example 1 of GATHER's page with InputTensor.TotalTensorSizeInBytes = 12\n")
 
     def test_all(self, capsys):
-        """JSON lists every rule with a change that breaks it. Tables that support everything have none, nor what needs a level."""
+        """JSON lists every rule with a change that breaks it.
+
+        Tables that support everything have none, nor what needs a level.
+        """
         main(["explain", "--json"])
 
         rules = json.loads(capsys.readouterr().out)

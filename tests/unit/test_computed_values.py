@@ -108,7 +108,9 @@ class TestValues:
 
     @pytest.mark.parametrize(("text", "data_type"), CASES, ids=[f"{t}-{d.name}" for t, d in CASES])
     def test_agree_with_numpy(self, text, data_type):
-        """The compiled form, the naive form and NumPy give the same bits, and the same elements have no documented value."""
+        """The compiled form, the naive form and NumPy give the same bits, and the same elements have no documented
+        value.
+        """
         _, output, function = ROWS[text]
         names = [name for name in "ab" if f"{name}[" in text]
         arrays = {name: drawn(data_type, seed) for seed, name in enumerate(names)}
@@ -367,7 +369,9 @@ class TestReductions:
         ],
     )
     def test_of_several_types(self, text, types, numbers, expected):
-        """Numbers of several types are exact too, a fraction is no integer, and a bit operator takes bits of a reduction."""
+        """Numbers of several types are exact too, a fraction is no integer, and a bit operator takes bits of a
+        reduction.
+        """
         names = ("a", "b", "output")
         types, sizes = dict(zip(names, types, strict=True)), dict.fromkeys(names, (1,))
         tensors = {name: to_bits(types[name], [n]) for name, n in zip("ab", numbers, strict=True)}
@@ -412,7 +416,9 @@ NAMES = [name.removeprefix("value-") for name in EXPRESSION_FAULTS]
 
 
 class TestOperator:
-    """An operator that computes its values: its example, the CPU EP, faults of addresses, and where an element comes from."""
+    """An operator that computes its values: its example, the CPU EP, faults of addresses, and where an element comes
+    from.
+    """
 
     def test_example(self, operator):
         """The interpreter gives the output of the example."""
@@ -529,7 +535,9 @@ class TestOperator:
         ],
     )
     def test_faults_of_expressions(self, tmp_path, formula, seen):
-        """Each fault that is made from the table of operators changes the output exactly where a formula has such an operator."""
+        """Each fault that is made from the table of operators changes the output exactly where a formula has such an
+        operator.
+        """
         with registered_with(formula, tmp_path, "output[m, n]" if "j" in formula else "output[x]") as spec:
             assert spec.computes_values
             assert {"standard"} == {fault.tier for fault in EXPRESSION_FAULTS.values()}

@@ -44,7 +44,9 @@ class TestData:
                 assert len(expected.outputs) in (0, runs), probe.id
 
     def test_models(self):
-        """Each model that must not be refused is valid, except one whose inputs have no shape or whose data is elsewhere."""
+        """Each model that must not be refused is valid, except one whose inputs have no shape or whose data is
+        elsewhere.
+        """
         for item in (item for probe in PROBES.values() for item in probe.steps):
             if isinstance(item.step, Open) and not (item.fails == "always" or item.step.files):
                 model = onnx.load_from_string(item.step.model.tobytes())

@@ -1,4 +1,5 @@
-"""Results that are incomplete or contradict themselves: no command takes them for those of a run, and none writes anything."""
+"""Results that are incomplete or contradict themselves: no command takes them for those of a run, and none writes
+anything."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ SHARDS = ("s1", "s2", "s3")
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """Returns a folder with the bundles of a green run, `whole`, of its three shards, and of a run that stopped at a failure."""
+    """Returns a folder with the bundles of a green run, `whole`, of its three shards, and of a run that stopped at a
+    failure.
+    """
     folder = tmp_path_factory.mktemp("bundles")
     validate(folder / "whole", *ARGUMENTS)
     for number, name in enumerate(SHARDS, 1):
@@ -287,7 +290,9 @@ class TestAccepted:
         assert 0 == main(["merge", "whole", "-o", "new"]) == main(["report", "whole"])
 
     def test_stopped(self, bundles, capsys):
-        """A run that stopped after some failures has fewer records than were selected; it is merged, compared and finished."""
+        """A run that stopped after some failures has fewer records than were selected; it is merged, compared and
+        finished.
+        """
         run = json.loads((bundles / "stopped" / "run.json").read_bytes())
         assert 2 == run["totals"]["verdicts"]["mismatch"] and run["totals"]["ids"] not in (
             None,

@@ -77,8 +77,8 @@ class TestTiers:
     def test_full_covers_everything(self, monkeypatch):
         """`full` covers every possible triple, every large class, and the small scope in every width.
 
-        Measured for one operator. For all operators, test_catalogue.py counts the small scope and the large classes, and
-        test_rows_are_built_as_chosen samples the rows that hold the triples.
+        Measured for one operator. For all operators, test_catalogue.py counts the small scope and the large classes,
+        and test_rows_are_built_as_chosen samples the rows that hold the triples.
         """
         name = "GATHER_ELEMENTS"
         monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
@@ -128,7 +128,9 @@ class TestClosedWorld:
         assert ["field Mode"] == coverage.missing(strength=1)
 
     def test_boundaries(self):
-        """A descriptor is at a rule's boundary if one step in one member breaks the rule; an axis in the middle is not."""
+        """A descriptor is at a rule's boundary if one step in one member breaks the rule; an axis in the middle is
+        not.
+        """
         desc, _ = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         assert "GATHER.F1" in boundary_rules(desc)
         middle = next(
@@ -143,7 +145,10 @@ class TestSpace:
     @pytest.mark.parametrize("every", others_slow((20, 1), 20))
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_choice_fits_the_spec(self, operator, every):
-        """Each chosen descriptor is valid, and each id follows from the content of its case. Some are checked at each commit, all weekly."""
+        """Each chosen descriptor is valid, and each id follows from the content of its case.
+
+        Some are checked at each commit, all weekly.
+        """
         check_choice(OPERATORS[operator], choice_of(operator), every)
 
     @pytest.mark.parametrize("every", others_slow((50, 1), 50))
@@ -159,7 +164,9 @@ class TestSpace:
 
     @pytest.mark.parametrize("operator", others_slow(OPERATORS, "GATHER_ND1"))
     def test_rows_have_their_classes(self, operator):
-        """Every case of the pair array has a class of each parameter; of the rows for triples every fifth is measured."""
+        """Every case of the pair array has a class of each parameter; of the rows for triples every fifth is
+        measured.
+        """
         module = OPERATORS[operator]
         own = parameters(module)
         rows = [*cases_of(module, "classes", "pairs"), *itertools.islice(cases_of(module, "triples"), None, None, 5)]
@@ -234,7 +241,9 @@ class TestCommand:
         assert not any("small_scope" in row for row in document["operators"])  # smoke does not hold it
 
     def test_list(self, capsys):
-        """`--list` prints one id per line, of the cases and probes that the provider has: the format of `opmap validate FILE`."""
+        """`--list` prints one id per line, of the cases and probes that the provider has: the format of
+        `opmap validate FILE`.
+        """
         assert 0 == opmap(["validate", "--list", "--provider", "cpu"])
         lines = capsys.readouterr().out.splitlines()
         assert [c.id for c in SMOKE] == lines[: len(SMOKE)]

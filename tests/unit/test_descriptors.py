@@ -299,7 +299,9 @@ class TestOptionalTensors:
             assert wanted == complete(self.DIAGONAL.descriptor, {name: tensor}, numbers)
 
     def test_drawn(self):
-        """Random descriptors, samples and the small scope have both, and the small scope begins with those without it."""
+        """Random descriptors, samples and the small scope have both, and the small scope begins with those without
+        it.
+        """
         drawn = [self.DIAGONAL.draw(SeededSource(seed), 3, 64) for seed in range(100)]
         for descs in (drawn, [*self.DIAGONAL.samples()], [*self.DIAGONAL.descriptors(2, 2)]):
             assert not any(desc.violations() for desc in descs)

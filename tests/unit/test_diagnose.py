@@ -108,7 +108,10 @@ class TestBackends:
 
     @pytest.mark.slow
     def test_odd_halves(self, diagnose):
-        """One cause, although a single wrong element fits many relations. All gathers have it, also those that were not run."""
+        """One cause, although a single wrong element fits many relations.
+
+        All gathers have it, also those that were not run.
+        """
         (group,) = self.groups(diagnose, "OddHalves", "--filter", "gather_nd1/*")
         features = {(c["feature"], c["is"]): c["value"] for c in group["condition"]["any"][0]}
         gathers = [name for name in OPERATORS if name.startswith("GATHER")]
@@ -290,7 +293,9 @@ class TestCauses:
         assert sum(bool(failure.relations) for failure in cause.failures) <= 10
 
     def test_another_failure_under_the_condition(self, monkeypatch):
-        """What a fault does not give is searched, also if the cause's condition holds for it: its wrong elements are counted."""
+        """What a fault does not give is searched, also if the cause's condition holds for it: its wrong elements are
+        counted.
+        """
         monkeypatch.setattr("opmap.diagnosis.causes.MOST_RELATED", 20)
         cases = [c for c in SMOKE if c.desc.output.data_type is DataType.INT64 and c.desc.output.element_count < 5000]
         run = self.run(
@@ -343,7 +348,9 @@ class TestCauses:
         assert cause.relation.text.startswith("crash at run")
 
     def test_error_title(self):
-        """A title has the first line of the exception with its type, as far as all cases of the cause have it in common."""
+        """A title has the first line of the exception with its type, as far as all cases of the cause have it in
+        common.
+        """
         lines = [f"RuntimeError: Need at least {n} dims\nNeed more information? Ask the maintainers" for n in (2, 3)]
         fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
         judged = [(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
@@ -364,7 +371,10 @@ class TestCauses:
         ],
     )
     def test_part_of_a_message(self, lines, title):
-        """The title is a whole line, or says where words are missing. It does not speak for messages unlike those of the label."""
+        """The title is a whole line, or says where words are missing.
+
+        It does not speak for messages unlike those of the label.
+        """
         fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
         failures = [failure_of(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
         assert f"error at run: {title}" == whole_relation(failures[0].simplest[0], failures).text
@@ -394,7 +404,9 @@ class TestCauses:
         assert message == without_stack(message)
 
     def test_errors_of_two_operators(self):
-        """Failures with different messages and of different operators are two causes, although a list of these is a condition."""
+        """Failures with different messages and of different operators are two causes, although a list of these is a
+        condition.
+        """
         cases = [*CASES[:12], *GATHERS[:12], *(case for case in SMOKE if case.id.startswith("tile/"))]
         passed = Judge(open_fault("none"), brief=True)
         fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
@@ -462,7 +474,9 @@ class TestCauses:
         [(0, 0, "fault", False), (20, 0, "fault", True), (20, 3, "fault", False), (0, 0, "type", True)],
     )
     def test_few_failures(self, failing, contradicting, kind, known):
-        """A relation of few failures of the run is told if enough answers show it, and none contradicts; or if one is enough."""
+        """A relation of few failures of the run is told if enough answers show it, and none contradicts; or if one is
+        enough.
+        """
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
@@ -483,7 +497,9 @@ class TestCauses:
         assert (len(whole.failed), len(whole.passed)) == (closest.failing[1], closest.passing[1])
 
     def test_closest_beside_one_by_chance(self):
-        """If the condition that fits all answers may fit by chance, the closest other one is told, with what contradicts it."""
+        """If the condition that fits all answers may fit by chance, the closest other one is told, with what
+        contradicts it.
+        """
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         always = Condition(())
@@ -532,7 +548,9 @@ class TestCauses:
 
     @pytest.mark.parametrize("contradicting", [0, 1])
     def test_covered(self, contradicting):
-        """Cases that the exact condition of another cause covers are part of it; only those that remain are a second cause."""
+        """Cases that the exact condition of another cause covers are part of it; only those that remain are a second
+        cause.
+        """
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         negative = Condition((Comparison("negative", "==", True),))
@@ -546,7 +564,9 @@ class TestCauses:
         assert ([], 2 * len(cause.failures)) == (left, len(whole.cause.failures))
 
     def test_covered_by_two(self):
-        """Failures that the condition of a cause covers are no part of it if too few of their wrong elements are explained."""
+        """Failures that the condition of a cause covers are no part of it if too few of their wrong elements are
+        explained.
+        """
         runs = [self.run(name, CASES[::4]) for name in ("index-clamped-early", "indices-backwards")]
         (cause,), (other,) = (causes(run)[:1] for run in runs)
         unknown = replace(other, relation=other.relation.unknown())
@@ -614,7 +634,9 @@ class TestCauses:
         [(False, True, True, 0), (False, False, True, 1), (True, True, True, 1), (False, True, False, 1)],
     )
     def test_refuted(self, fits, same_operator, few, named):
-        """A fault that fits few failures is told only if it gives the failures of its operators that have no relation."""
+        """A fault that fits few failures is told only if it gives the failures of its operators that have no
+        relation.
+        """
         run = self.run("index-clamped-early", CASES[::4] if few else CASES)
         others = run if fits else self.run("indices-backwards", CASES if same_operator else GATHERS)
         (cause,), (other,) = ([replace(c, condition=None) for c in causes(r)[:1]] for r in (run, others))
@@ -654,7 +676,9 @@ class TestCauses:
         assert told[0] == told[1]
 
     def test_other_data_type(self):
-        """A failure of another data type is counted only if it shows the relation of the cause: it may be another defect."""
+        """A failure of another data type is counted only if it shows the relation of the cause: it may be another
+        defect.
+        """
         run = self.run("output-zero")
         (cause,) = causes(run)
         wide = [failure for failure in cause.failures if failure.case.desc.output.data_type.name == "FLOAT64"]
@@ -666,7 +690,9 @@ class TestCauses:
         assert Asking(vague, [], judge)(wide[0].case) is True
 
     def test_hidden_by_values(self):
-        """A case in which the cause changes elements to what they are says nothing of it; one without such elements does."""
+        """A case in which the cause changes elements to what they are says nothing of it; one without such elements
+        does.
+        """
 
         def tails(bits, arrays):
             rows = bits.reshape(-1, arrays.output_sizes[-1])
@@ -699,7 +725,9 @@ class TestCauses:
 
     @pytest.mark.parametrize(("exact", "left"), [(True, 0), (False, 1)])
     def test_covered_without_a_relation(self, exact, left):
-        """A cause that lost its relation is part of one that has none either, and whose exact condition holds for it."""
+        """A cause that lost its relation is part of one that has none either, and whose exact condition holds for
+        it.
+        """
         run = self.run("index-clamped-early", CASES[::4])
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=Condition(()))
@@ -725,7 +753,10 @@ class TestCauses:
 
     @pytest.mark.parametrize(("known", "history", "told"), [(False, False, 2), (True, False, 1), (False, True, 1)])
     def test_operators_apart(self, known, history, told):
-        """Operators of whose failures nothing is known stay apart: they may be two bugs. Not if earlier calls matter."""
+        """Operators of whose failures nothing is known stay apart: they may be two bugs.
+
+        Not if earlier calls matter.
+        """
         run = self.run("index-clamped-early", [*CASES[::4], *GATHERS[::4]])
         (cause,) = causes(run)
         assert 2 == len(cause.operators)
@@ -742,7 +773,9 @@ class TestCauses:
         assert [told, len(run.failed)] == [len(found), sum(len(d.cause.failures) for d in found)]
 
     def test_operators_together(self):
-        """Operators stay in one cause if other failures of them without a relation share one condition: one bug is in them."""
+        """Operators stay in one cause if other failures of them without a relation share one condition: one bug is in
+        them.
+        """
         run = self.run("index-clamped-early", [*CASES[::4], *GATHERS[::4]])
         (cause,) = causes(run)
         unknown = replace(cause, relation=cause.relation.unknown(), condition=None)
@@ -760,7 +793,9 @@ class TestCauses:
 
     @pytest.mark.parametrize("contradicting", [0, 1])
     def test_beside_a_rival(self, contradicting, monkeypatch):
-        """Nobody knows of failures without a relation whether they end where a rival begins that has no exact condition."""
+        """Nobody knows of failures without a relation whether they end where a rival begins that has no exact
+        condition.
+        """
         run, judge = self.run("negative-index-as-zero", CASES[::4]), Judge(open_fault("negative-index-as-zero"))
         (cause,) = causes(run)
         negative = Condition((Comparison("negative", "==", True),))
@@ -772,7 +807,9 @@ class TestCauses:
         assert (contradicting == 0) is found.exact
 
     def test_other_relation(self, monkeypatch):
-        """If the answers show another relation than the one that was asked about, all is asked again under the new one."""
+        """If the answers show another relation than the one that was asked about, all is asked again under the new
+        one.
+        """
         run, judge = self.run("negative-index-as-zero", CASES[::4]), Judge(open_fault("negative-index-as-zero"))
         (cause,) = causes(run)
         (other,) = causes(self.run("index-clamped-early", CASES[::4]))
@@ -804,7 +841,9 @@ class TestCauses:
         assert (None, None) == (told.closest, told.cause.relation.remark)
 
     def test_equal_inputs(self):
-        """An output of an earlier call with the same inputs is no output that was kept: the same fault gives it again."""
+        """An output of an earlier call with the same inputs is no output that was kept: the same fault gives it
+        again.
+        """
         case = CASES[0]
         again = replace(case, id="again")
         judge = Judge(open_fault("output-zero"))
@@ -831,7 +870,9 @@ class TestCauses:
 
     @pytest.mark.slow
     def test_apart(self):
-        """Data of another type, which another cause changes, is none of the cause: the condition does not hold for it."""
+        """Data of another type, which another cause changes, is none of the cause: the condition does not hold for
+        it.
+        """
         wrong = {"INT64": "data-through-int32", "FLOAT64": "data-through-float32-saturating"}
         others = Judge(open_fault("none"), brief=True)
         judges = {name: Judge(open_fault(fault), brief=True) for name, fault in wrong.items()}

@@ -1,4 +1,5 @@
-"""`opmap diagnose ID` and `opmap diagnose FILE`: the cause of one failure, its smallest case, and the DxDispatch file of it."""
+"""`opmap diagnose ID` and `opmap diagnose FILE`: the cause of one failure, its smallest case, and the DxDispatch file
+of it."""
 
 from __future__ import annotations
 

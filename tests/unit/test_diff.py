@@ -146,7 +146,9 @@ class TestCauses:
 
     @pytest.mark.parametrize("old_ties, new_ties", [([OTHER], []), ([], ["index-clamped-early"])])
     def test_ties(self, old_ties, new_ties, diff, bundles):
-        """A cause that now has the name of a fault that gave the same outputs before, or gives them now, is the same cause."""
+        """A cause that now has the name of a fault that gave the same outputs before, or gives them now, is the same
+        cause.
+        """
         shutil.copytree("clamped", "other")
 
         def rename(folder: str, fault: str, ties: list[str]) -> None:

@@ -64,7 +64,9 @@ class TestRig:
         (rig / "work/runtimes" / name / "runtime.json").write_text(json.dumps(record), encoding="utf-8")
 
     def test_pairs(self, rig):
-        """The pairs of a rig stand in the order of their versions; --runtime names one; what setup has not ended is none."""
+        """The pairs of a rig stand in the order of their versions; --runtime names one; what setup has not ended is
+        none.
+        """
         assert [] == dml_linux.pairs(str(rig), {}) == dml_linux.pairs(None, {})
         for name in ("1.30.0-1.9.1", "1.24.4-1.15.4", "1.24.4-1.9.0"):
             self.pair(rig, name, problem="887A0004" if name.startswith("1.30") else None)
@@ -287,7 +289,10 @@ class TestSetup:
 
 @pytest.mark.skipif(not TOOL.is_file(), reason="only the tests are here")
 class TestPairs:
-    """Pairs of an ONNX Runtime and a DirectML.dll: what setup takes out of wheels, and what it refuses. The wheels are doubles."""
+    """Pairs of an ONNX Runtime and a DirectML.dll: what setup takes out of wheels, and what it refuses.
+
+    The wheels are doubles.
+    """
 
     @pytest.fixture
     def runtimes(self, monkeypatch):

@@ -1,4 +1,5 @@
-"""Packs of a rig (tools/dml_linux): parts with sums, made of little files here, and what is refused when they are unpacked."""
+"""Packs of a rig (tools/dml_linux): parts with sums, made of little files here, and what is refused when they are
+unpacked."""
 
 import errno
 import hashlib
@@ -31,7 +32,10 @@ def tools(monkeypatch):
 
 @pytest.fixture
 def rig(tmp_path, monkeypatch):
-    """A little folder with the shape of a rig. Its programs load one library, and the strip program removes the letter `d`."""
+    """A little folder with the shape of a rig.
+
+    Its programs load one library, and the strip program removes the letter `d`.
+    """
     import pack
 
     folder = tmp_path / "rig"
@@ -258,7 +262,9 @@ class TestBadInput:
         ],
     )
     def test_leaves_the_folder(self, tmp_path, members):
-        """A path, a link or a device that does not belong into the folder is refused, and nothing is written outside."""
+        """A path, a link or a device that does not belong into the folder is refused, and nothing is written
+        outside.
+        """
         import unpack
 
         kinds = {"f": tarfile.REGTYPE, "l": tarfile.SYMTYPE, "h": tarfile.LNKTYPE, "c": tarfile.CHRTYPE}

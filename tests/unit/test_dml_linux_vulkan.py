@@ -1,4 +1,5 @@
-"""The Vulkan drivers of a rig (tools/dml_linux): how they are found on the host, what is shown of them, and what is said."""
+"""The Vulkan drivers of a rig (tools/dml_linux): how they are found on the host, what is shown of them, and what is
+said."""
 
 import json
 import sys
@@ -96,7 +97,10 @@ class TestView:
     """What the rig sees of the host."""
 
     def test_siblings(self, vulkan, tmp_path):
-        """NVIDIA's driver opens libraries of its own version. Those of another version, and other programs, stay out."""
+        """NVIDIA's driver opens libraries of its own version.
+
+        Those of another version, and other programs, stay out.
+        """
         for name in ("libGLX_nvidia", "libnvidia-glcore", "libcuda"):
             (tmp_path / f"{name}.so.535.1").write_bytes(ELF)
         (tmp_path / "libGLX_nvidia.so.0").symlink_to("libGLX_nvidia.so.535.1")
@@ -117,7 +121,10 @@ class TestView:
         assert {"libLLVM-15.so.1": Path("/lib/libLLVM-15.so.1")} == vulkan.libraries(tmp_path / "libx.so", tmp_path)
 
     def test_host(self, vulkan, tmp_path, monkeypatch):
-        """Usable drivers are shown below /vulkan, with an ICD file that names them there. The host's file is as it was."""
+        """Usable drivers are shown below /vulkan, with an ICD file that names them there.
+
+        The host's file is as it was.
+        """
         good, bad = icd(tmp_path / "host", "good.json"), tmp_path / "host/bad.json"
         bad.write_text("{}")
         text = good.read_text()

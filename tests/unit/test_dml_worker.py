@@ -127,7 +127,9 @@ class TestDirectMLOnLinux:
             assert "Gather on CPUExecutionProvider" in record.message
 
     def test_helper_on_the_cpu(self, worker, cases):
-        """Where the fallback is allowed, a Cast on the CPU EP does not unprove the Gather; the record says where it was."""
+        """Where the fallback is allowed, a Cast on the CPU EP does not unprove the Gather; the record says where it
+        was.
+        """
         model = onnx.load_from_string(map_descriptor(cases[0].desc, index_conversion="directml").model_bytes)
         name = model.graph.output[0].name
         model.graph.node[-1].output[0] = "gathered"

@@ -86,8 +86,9 @@ class TestThePages:
     def test_every_range_and_formula_is_the_pages_own(self, name):
         """The only rules that no page states in readable words are the `except Axis` of GATHER_ELEMENTS and SCATTER.
 
-        A known gap: of the pages about arrays of numbers, the prose is not read. Words such as "this value must match the
-        DimensionCount of both tensors", and constraints of each element `[i]`, need forms of their own; so do names of dimensions in braces.
+        A known gap: of the pages about arrays of numbers, the prose is not read. Words such as "this value must match
+        the DimensionCount of both tensors", and constraints of each element `[i]`, need forms of their own; so do names
+        of dimensions in braces.
         """
         unread = {
             "slice1": "C1 C2 C3 C4 F1 C5 F2",
@@ -137,7 +138,9 @@ class TestTheShippedSpecs:
 
     @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
     def test_contradictions_are_the_errata(self, spec):
-        """The spec as printed has the contradictions that are listed as errata, and no others; the corrected one has none."""
+        """The spec as printed has the contradictions that are listed as errata, and no others; the corrected one has
+        none.
+        """
         assert {e.id for e in spec.errata if e.kind == "contradiction"} == {f.erratum for f in contradictions(spec)}
         assert () == contradictions(spec.corrected)
 

@@ -189,7 +189,9 @@ class TestNotCorrected:
         assert left and all(line.endswith(why) for line in left if "difference" not in line or "UINT4" in new)
 
     def test_not_better(self):
-        """With a wrong value in example 3 the correction of its IndexDimensions would show that value: not corrected."""
+        """With a wrong value in example 3 the correction of its IndexDimensions would show that value: not
+        corrected.
+        """
         text = replaced(page("gather"), ("[[2,1],\n     [4,3]", "[[2,1],\n     [4,4]"))
 
         assert "+IndexDimensions: 1" not in self.patch(text)

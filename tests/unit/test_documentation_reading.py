@@ -61,7 +61,10 @@ class TestBlocks:
         ],
     )  # fmt: skip
     def test_text_that_stands_twice(self, one, other, text):
-        """A translated page holds the hidden original beside the translation. `one` is the original, `other` the visible text."""
+        """A translated page holds the hidden original beside the translation.
+
+        `one` is the original, `other` the visible text.
+        """
         block = Block("text", 1, text)
         assert (one, other) == (original(block).text, visible(block).text)
 
@@ -86,7 +89,9 @@ class TestProse:
         ],
     )  # fmt: skip
     def test_equalities(self, expected, field, sentence):
-        """Equalities of a sentence in the section of `field`, with names shortened: I.DC is InputTensor.DimensionCount."""
+        """Equalities of a sentence in the section of `field`, with names shortened: I.DC is
+        InputTensor.DimensionCount.
+        """
         prose = ProseReader(load_spec("GATHER"))
         equalities = ", ".join(" == ".join(sides) for sides in prose.equalities(prose.plain(sentence), field))
         for long, short in (

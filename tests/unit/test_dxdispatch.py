@@ -156,7 +156,9 @@ class TestLeniencies:
         assert None is second.error
 
     def test_bindings_of_a_dispatchable(self):
-        """An input that DirectML owns may be bound where the operator is initialized; any other one only by the command."""
+        """An input that DirectML owns may be bound where the operator is initialized; any other one only by the
+        command.
+        """
         model = gather()
         model["dispatchables"]["gather"]["desc"]["IndicesTensor"]["Flags"] = "OWNED_BY_DML"
         model["dispatchables"]["gather"]["bindings"] = {"IndicesTensor": "indices"}
@@ -191,7 +193,9 @@ class TestWriting:
 
     @pytest.mark.parametrize(("example", "names"), [("2", ["OutputTensor"]), ("3", ["InputTensor", "OutputTensor"])])
     def test_optional_tensors(self, example, names):
-        """One that is left out stands nowhere: not in the descriptor, not among the bindings, not among the resources."""
+        """One that is left out stands nowhere: not in the descriptor, not among the bindings, not among the
+        resources.
+        """
         model = diagonal(example)
         desc = one(model).desc
         assert names == [*model["resources"]] == [*model["commands"][0]["bindings"]] == [*desc.tensors]

@@ -129,7 +129,9 @@ class TestRefusals:
         assert got_message.startswith(message), got_message
 
     def test_tensors_that_are_too_large(self):
-        """Sizes are checked before memory is taken: of the input, of the memory that its strides span, of the output."""
+        """Sizes are checked before memory is taken: of the input, of the memory that its strides span, of the
+        output.
+        """
         count = MAX_ELEMENTS + 1
         assert (
             f"must have at most {MAX_ELEMENTS} elements, got {count}"
@@ -173,7 +175,9 @@ class TestRefusals:
 
     @pytest.mark.parametrize("first", ["GATHER", "DML_OPERATOR_TOP_K", "broken", "hlsl"])
     def test_chains_are_refused_by_name(self, first):
-        """A resource that an earlier dispatch writes has lost the file's values, even if opmap cannot read that dispatch."""
+        """A resource that an earlier dispatch writes has lost the file's values, even if opmap cannot read that
+        dispatch.
+        """
         model = gather()
         fields = copy.deepcopy(model["dispatchables"]["gather"]["desc"])
         if first == "broken":

@@ -269,7 +269,10 @@ class TestDeviceClass:
         ],
     )
     def test_class(self, expected, chosen, wine):
-        """Software adapters and Vulkan devices on the CPU are emulated. Under Wine, what Vulkan calls a GPU is translated."""
+        """Software adapters and Vulkan devices on the CPU are emulated.
+
+        Under Wine, what Vulkan calls a GPU is translated.
+        """
         assert expected == device_class(chosen, wine)
 
     @pytest.mark.parametrize(

@@ -193,7 +193,9 @@ number = 3
         ],
     )
     def test_files(self, opens, name, unsupported, message):
-        """A provider whose open takes `files` gets the files beside the model; for any other one the model is unsupported."""
+        """A provider whose open takes `files` gets the files beside the model; for any other one the model is
+        unsupported.
+        """
         opened = opens(name)
         files = {"data.bin": np.frombuffer(b"12", np.uint8)}
         result = opened.performer.perform(Open(session="a", model=np.frombuffer(MODEL, np.uint8), files=files))

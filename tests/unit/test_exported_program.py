@@ -25,7 +25,9 @@ class TestProgram:
     """`repro.py`."""
 
     def test_elsewhere(self, export, tmp_path):
-        """A folder that was moved runs on the CPU EP: it prints expected, actual, placement and versions, and exits with 0."""
+        """A folder that was moved runs on the CPU EP: it prints expected, actual, placement and versions, and exits
+        with 0.
+        """
         assert 0 == export(EXAMPLE, "-o", tmp_path / "a")[0]
         shutil.move(tmp_path / "a", tmp_path / "b")
         code, out = run(tmp_path / "b")

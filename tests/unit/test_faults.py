@@ -133,7 +133,8 @@ class TestFaults:
 
     @pytest.mark.slow
     def test_huge_tensors_are_left_to_full(self):
-        """`standard` catches no huge fault; the large cases of GATHER catch each one, and only if they are large enough.
+        """`standard` catches no huge fault; the large cases of GATHER catch each one, and only if they are large
+        enough.
 
         `test_to_huge_tensors` shows the exact limits, so the case one element below 2**27 is left out.
         """
@@ -302,7 +303,9 @@ class TestAccess:
     """The addresses that faults change."""
 
     def test_agrees_with_the_interpreter(self):
-        """Address by address, for every case of smoke but those of operators with guards, and those that ignore indices."""
+        """Address by address, for every case of smoke but those of operators with guards, and those that ignore
+        indices.
+        """
         for case in own_cases("smoke"):
             arrays, access = CaseArrays(case), case.desc.access
             if access.ignores_outside or any(move.guard is not None for move in access.moves):
@@ -365,7 +368,9 @@ MATRIX = Tensor(DataType.UINT8, (2, 3), range(1, 7))
 
 
 def arrays_of(text, output_sizes, **tensors):
-    """Returns the arrays of a case of an operator with these pseudocode lines; the interpreter gives the same output."""
+    """Returns the arrays of a case of an operator with these pseudocode lines; the interpreter gives the same
+    output.
+    """
     access = access_map(parse_lines(text), {"output": output_sizes, **{n: t.sizes for n, t in tensors.items()}})
     spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={name: name for name in tensors}), strided=())
     output = TensorDesc(DataType.UINT8, output_sizes)

@@ -1,4 +1,5 @@
-"""The first minute on a terminal of 80 x 24: recorded sessions, which answer what was tested, whether it passed, and what to do next."""
+"""The first minute on a terminal of 80 x 24: recorded sessions, which answer what was tested, whether it passed, and
+what to do next."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ class TestEveryForm:
     """What is true of each form."""
 
     def test_model(self, name, tmp_path):
-        """ONNX's checker takes the model, the same case gives the same bytes, and what is fed is an input or a default."""
+        """ONNX's checker takes the model, the same case gives the same bytes, and what is fed is an input or a
+        default.
+        """
         for id, (mapped, first) in cases().items():
             before, form = mapped.model.SerializeToString(deterministic=True), formed(name, id)
             again = FORMS[name].build(mapping(first.desc), first)
@@ -46,7 +48,9 @@ class TestEveryForm:
 
 
 def test_wrong_answers_are_seen():
-    """The output of other values is no right answer, in no output of any form; nor are other bits, where there are no inputs."""
+    """The output of other values is no right answer, in no output of any form; nor are other bits, where there are no
+    inputs.
+    """
     for name in ("static", "symbolic", "second-output", "output-input"):
         for id, form, first in formed_cases(name):
             run = VariantRun(None, form, first, "")
@@ -141,7 +145,9 @@ class TestShapes:
 
     @pytest.mark.parametrize("name", ["symbolic", "unnamed", "shapeless"])
     def test_other_sizes(self, name, tmp_path):
-        """A dynamic form takes other sizes, and the static one refuses them; constants that are fed say sizes by their values."""
+        """A dynamic form takes other sizes, and the static one refuses them; constants that are fed say sizes by their
+        values.
+        """
         for id, form, first in formed_cases(name):
             other = other_sizes(first)
             if other is None:  # the numbers of the node allow no other sizes
@@ -154,7 +160,10 @@ class TestShapes:
                     session(static, tmp_path).run(None, static.feeds(other))
 
     def test_dimensions(self):
-        """`symbolic` gives each dimension a name of its own, `unnamed` none, `shapeless` has no shapes. Constants keep theirs."""
+        """`symbolic` gives each dimension a name of its own, `unnamed` none, `shapeless` has no shapes.
+
+        Constants keep theirs.
+        """
         for id in cases():
             for name in ("symbolic", "unnamed", "shapeless"):
                 form = formed(name, id)
@@ -236,9 +245,11 @@ class TestStructure:
             assert ["Identity"] * 4 == [*types[:2], *types[-2:]]
 
     def test_default_attribute(self):
-        """The model differs from the mapping's in attributes with their default alone; a descriptor without such has no such form.
+        """The model differs from the mapping's in attributes with their default alone; a descriptor without such has no
+        such form.
 
-        The default is 0, 1 or a word. Concat's axis has none, nor has a size of blocks, and OneHot's axis is the last one.
+        The default is 0, 1 or a word. Concat's axis has none, nor has a size of blocks, and OneHot's axis is the last
+        one.
         """
         made = {id: form for id, form, _ in formed_cases("default-attribute")}
         for id, (mapped, _) in cases().items():
@@ -283,7 +294,9 @@ class TestStructure:
                 assert wanted.get(name, outputs) == list(formed_values(name, id)), name
 
     def test_output_init(self):
-        """The initializers that are outputs are those that the operator's own node reads: nobody else may fold them away."""
+        """The initializers that are outputs are those that the operator's own node reads: nobody else may fold them
+        away.
+        """
         found = list(formed_cases("output-init"))
         assert 0 < len(found) < len(cases())
         for _, form, first in found:

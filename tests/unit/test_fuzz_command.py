@@ -157,7 +157,8 @@ class TestFuzz:
         kind = "growth" if name == "KeepsEachRun" else "silent"
         assert feature in finds[0]["variant"]
         assert kind == finds[0]["kind"]
-        # The provider is the CPU EP. Where that has no kernel of a narrow type (DepthToSpace of FLOAT16), it loses the bits of a NaN.
+        # The provider is the CPU EP. Where that has no kernel of a narrow type (DepthToSpace of FLOAT16), it loses the
+        # bits of a NaN.
         others = [find for find in finds if find["kind"] != kind]
         assert all(find["kind"] == "silent" and "narrow" in find["variant"] for find in others)
 

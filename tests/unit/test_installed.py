@@ -26,7 +26,9 @@ class TestInstalled:
         assert "site-packages" in Path(opmap.__file__).parts
 
     def test_files(self):
-        """The wheel has the spec files, the grammar, the chosen cases, the manual, the templates and the typing marker."""
+        """The wheel has the spec files, the grammar, the chosen cases, the manual, the templates and the typing
+        marker.
+        """
         files = {str(f).replace("\\", "/") for f in metadata.files("opmap")}
 
         assert {
@@ -45,8 +47,8 @@ class TestInstalled:
         } <= files
 
     def test_light(self):
-        """onnx, onnxruntime and numpy are loaded neither by importing opmap, its plugin, the spec, the pseudocode, the operators
-        or the manual, nor by asking for help."""
+        """onnx, onnxruntime and numpy are loaded neither by importing opmap, its plugin, the spec, the pseudocode, the
+        operators or the manual, nor by asking for help."""
         code = (
             "import sys, opmap, opmap.pytest_plugin, opmap.spec, opmap.pseudocode, opmap.operators, opmap.manual, opmap.cli;"
             "opmap.cli.main(['validate', '--help']);"

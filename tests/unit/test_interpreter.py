@@ -123,7 +123,9 @@ class TestInterpreter:
         assert message in str(raised.value)
 
     def test_names_of_the_page_cannot_become_code(self):
-        """Python keywords and built-in names can be tensor names: the compiled text holds names as quoted strings only."""
+        """Python keywords and built-in names can be tensor names: the compiled text holds names as quoted strings
+        only.
+        """
         program = compiled("import[print] = exec[lambda[print]]", {"import": (2,), "exec": (2,), "lambda": (2,)})
         assert [1, 0] == run(program, {"exec": [0, 1], "lambda": [1, 0]})
 
@@ -261,7 +263,9 @@ class TestInterpreter:
 
     @given(strategies.cases(), strategies.st.data())
     def test_gives(self, case, data):
-        """`gives` is true for the documented output alone: not with another element, one less or more, or one undefined."""
+        """`gives` is true for the documented output alone: not with another element, one less or more, or one
+        undefined.
+        """
         desc, tensors = case.desc, case.desc.pseudocode_tensors(case.tensors)
         expected = desc.interpret(case.tensors)
         first, *others = desc.access.statements
@@ -373,7 +377,9 @@ class TestUnsaid:
         ],
     )
     def test_one_hot(self, index, expected):
-        """An index that equals the number of elements, or is below its negative; the elements beside it keep their values."""
+        """An index that equals the number of elements, or is below its negative; the elements beside it keep their
+        values.
+        """
         sizes = (1, 2, 1), (1, 2, 4)
         indices, output = (TensorDesc(t, s) for t, s in zip((DataType.INT32, DataType.UINT8), sizes, strict=True))
         values = TensorDesc(DataType.UINT8, (1, 1, 2))

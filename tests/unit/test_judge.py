@@ -78,7 +78,9 @@ class TestPass:
         assert "pass" == judge((RIGHT,)).verdict
 
     def test_brief_keeps_a_digest(self):
-        """With `brief`, a record that passed holds SHA-256 of the little-endian bytes; a mismatch still holds the values."""
+        """With `brief`, a record that passed holds SHA-256 of the little-endian bytes; a mismatch still holds the
+        values.
+        """
         record = judge([RIGHT], brief=True)
         assert (None, None) == (record.expected.Values, record.actual.Bits)
         assert hashlib.sha256(RIGHT.tobytes()).hexdigest() == record.expected.Digest == record.actual.Digest
@@ -92,7 +94,9 @@ class TestPass:
         ids=["small", "out of range", "large"],
     )
     def test_a_large_output_stays_where_it_is(self, case, brief, monkeypatch):
-        """The record is the same if a right output is the expected one too, and a wrong element is found in either way."""
+        """The record is the same if a right output is the expected one too, and a wrong element is found in either
+        way.
+        """
         data, indices = (tensor.values for tensor in case.tensors.values())
         right = np.array([data[i] if -len(data) <= i < len(data) else 0 for i in indices], "<f4")
         wrong = right.copy()

@@ -80,7 +80,9 @@ class TestError:
         ],
     )
     def test_data_types_of_the_device(self, types, stage, verdict, message):
-        """What the DirectML EP does not load is `unsupported` if the device says that it lacks one of the data types."""
+        """What the DirectML EP does not load is `unsupported` if the device says that it lacks one of the data
+        types.
+        """
         opened = Provider(DIRECTML, None, "hardware", Refusing(stage), device_types=lambda: types)
         record = Judge(opened, index_conversion="graph")(gather())
         assert (verdict, stage) == (record.verdict, record.stage)

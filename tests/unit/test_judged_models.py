@@ -25,7 +25,9 @@ def write(path, text):
 
 @pytest.fixture
 def planted(tmp_path, monkeypatch):
-    """Makes a provider of a function's text, `run(model, feeds)`; `cpu(model, feeds)` in it gives the CPU EP's outputs by name."""
+    """Makes a provider of a function's text, `run(model, feeds)`; `cpu(model, feeds)` in it gives the CPU EP's outputs
+    by name.
+    """
 
     def make(body):
         program = f"""import numpy as np, onnx, onnxruntime as ort

@@ -88,7 +88,9 @@ class TestData:
             assert defect.issue is None or re.fullmatch(issue, defect.issue), id
 
     def test_fails(self):
-        """The known failures have the verdict of the kind; that of an error names its text, so that no other one is hidden."""
+        """The known failures have the verdict of the kind; that of an error names its text, so that no other one is
+        hidden.
+        """
         for defect in defects():
             steady = {failure["verdict"] for failure in defect.fails if not failure.get("may_pass")}
             assert steady <= VERDICTS[defect.kind]
@@ -122,7 +124,9 @@ class TestData:
             assert active.expectations(find_item(defect.reproducer)), defect
 
     def test_pairs(self):
-        """Each was run on all pairs of two ONNX Runtimes and five DirectML.dll, or on none; what was seen agrees with `seen` and with the kind."""
+        """Each was run on all pairs of two ONNX Runtimes and five DirectML.dll, or on none; what was seen agrees with
+        `seen` and with the kind.
+        """
         words = {"silent": "wrong", "crash": "crash", "refusal": "refused"}
         for defect in filter(lambda defect: defect.pairs, defects()):
             versions = {(pair.onnxruntime, pair.directml) for pair in defect.pairs}
@@ -135,7 +139,9 @@ class TestData:
                 assert pair.seen in (allowed | ({"unstable", "right", "refused"} if may else set())), (defect.id, pair)
 
     def test_messages(self):
-        """The text of a mismatch of a contract probe is one that a wrong output gives: else the entry would match nothing."""
+        """The text of a mismatch of a contract probe is one that a wrong output gives: else the entry would match
+        nothing.
+        """
         probes_by_id = {probe.id: probe for probe in contract_probes()}
         for entry in shipped_failures():
             probe = probes_by_id.get(entry.case or "")

@@ -49,7 +49,9 @@ def outcome(record):
 
 @pytest.mark.parametrize("defect", defects(), ids=str)
 def test_defect(defect):
-    """The reproducer fails as the entry says, or passes where the defect is repaired, and the controls pass; three times each."""
+    """The reproducer fails as the entry says, or passes where the defect is repaired, and the controls pass; three
+    times each.
+    """
     direct = all(failure.get("provider") == "directml" for failure in defect.fails)
     there = direct or defect.seen_on("emulated", VERSION)
     may = {"pass"} if any(failure.get("may_pass") for failure in defect.fails) else set()

@@ -1,4 +1,5 @@
-"""`opmap validate --large`: large tensors, of whose output a sample is checked. The tests use small ones of the same kind."""
+"""`opmap validate --large`: large tensors, of whose output a sample is checked. The tests use small ones of the same
+kind."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ class TestCases:
 
     @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.id)
     def test_values(self, case, monkeypatch):
-        """The data has the value of each address, also beyond a chunk; the whole interpretation agrees with the sample."""
+        """The data has the value of each address, also beyond a chunk; the whole interpretation agrees with the
+        sample.
+        """
         monkeypatch.setattr(large_tensors, "_CHUNK", 1000)
         tensor = case.desc.inputs["InputTensor"]
         data = Tensor.from_bytes(tensor.data_type, tensor.sizes, case.data().tobytes())

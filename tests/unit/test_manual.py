@@ -62,7 +62,10 @@ def prose(text: str) -> str:
 
 
 def command_lines(text: str) -> list[list[str]]:
-    """Returns the arguments of each `opmap ...` in code blocks and in inline code. FILE... and [ID] become FILE and ID, COMMAND a command."""
+    """Returns the arguments of each `opmap ...` in code blocks and in inline code.
+
+    FILE... and [ID] become FILE and ID, COMMAND a command.
+    """
     snippets = []
     for block in blocks(text):
         typed = re.findall(r"^\$ (.+)$", block, re.MULTILINE)
@@ -96,7 +99,10 @@ class TestWorkflow:
 
 
 def sessions(text: str, program: str = "opmap") -> list[tuple[str, str]]:
-    """Returns each shown command of a program with the output below it. Leaves out commands that show no output, or a machine."""
+    """Returns each shown command of a program with the output below it.
+
+    Leaves out commands that show no output, or a machine.
+    """
     found = []
     for block in blocks(text):
         for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -197,7 +203,9 @@ class TestDocuments:
 
     @each_document
     def test_options(self, document, pytestconfig):
-        """Every option named in the text exists: in a command, in the pytest plugin, or in the tool that the page is about."""
+        """Every option named in the text exists: in a command, in the pytest plugin, or in the tool that the page is
+        about.
+        """
         names = long_options(parser())
         if document == "tools/dml_linux/README.md":
             tool = (REPOSITORY / "tools" / "dml_linux" / "dml_linux.py").read_text(encoding="utf-8")

@@ -104,9 +104,11 @@ def directml(model, fed):
 
 
 def of_strides(node, shapes, types):
-    """Returns the descriptor that the DirectML EP makes of a Transpose or an Expand node: only Expand's is padded, to four dimensions.
+    """Returns the descriptor that the DirectML EP makes of a Transpose or an Expand node: only Expand's is padded, to
+    four dimensions.
 
-    NumPy gives the strides of the permuted or broadcast input. The EP gives a dimension of size 1 of an Expand the stride 0.
+    NumPy gives the strides of the permuted or broadcast input. The EP gives a dimension of size 1 of an Expand the
+    stride 0.
     """
     data = types[node.input[0]]
     elements = np.empty(shapes[node.input[0]], f"V{data.size}")
@@ -139,7 +141,9 @@ def of_arrays(node, shapes, types):
 
 
 def padded(node, initializers, shapes, types):
-    """Returns the descriptor that the DirectML EP makes of a Pad node: at least four dimensions, leading ones without padding."""
+    """Returns the descriptor that the DirectML EP makes of a Pad node: at least four dimensions, leading ones without
+    padding.
+    """
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in initializers}
     pads, (value,) = values[node.input[1]].tolist(), values[node.input[2]].reshape(1)
     ends = [TensorDesc(types[n], pad(shapes[n], max(len(shapes[n]), 4))) for n in (node.input[0], node.output[0])]
@@ -151,7 +155,9 @@ def padded(node, initializers, shapes, types):
 
 
 def triangle(node, initializers, shapes, types):
-    """Returns the descriptor that the DirectML EP makes of a Trilu node: four dimensions; INT32's ends stand for the others."""
+    """Returns the descriptor that the DirectML EP makes of a Trilu node: four dimensions; INT32's ends stand for the
+    others.
+    """
     (k,) = (onnx.numpy_helper.to_array(tensor).item() for tensor in initializers if tensor.name == node.input[1])
     upper, data_type = next(a.i for a in node.attribute), types[node.input[0]]
     data = TensorDesc(data_type, pad(shapes[node.input[0]], 4))
@@ -162,8 +168,8 @@ def triangle(node, initializers, shapes, types):
 def without_indices(node, initializers, shapes, types):
     """Returns the descriptor that the DirectML EP makes of a Slice or a Tile node, as `directml` does.
 
-    Slice gets the dimensions of the data. Of Tile's dimensions, those in which the output has the size 1 are left out; then
-    leading ones fill up to four.
+    Slice gets the dimensions of the data. Of Tile's dimensions, those in which the output has the size 1 are left out;
+    then leading ones fill up to four.
     """
     (data, *lists), (output,) = node.input, node.output
     numbers = {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in initializers}
@@ -206,8 +212,8 @@ class TestModels:
     def test_of_any_descriptor(self, desc):
         """For all types and dimension counts, inputs and output are the descriptor's, and the model is valid.
 
-        Constants are graph inputs where there are no others. A Cast or a Reshape in the graph is listed as a substitution, and so is
-        an input that is fed as it lies in memory.
+        Constants are graph inputs where there are no others. A Cast or a Reshape in the graph is listed as a
+        substitution, and so is an input that is fed as it lies in memory.
         """
         assume(OPERATORS[desc.operator].expressed(desc))
         mapped = map_descriptor(desc)

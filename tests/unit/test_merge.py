@@ -24,7 +24,9 @@ FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """Returns a folder with the bundles `one`, `two`, `three` (shards of a red run), `whole` (all of them) and `cpu`."""
+    """Returns a folder with the bundles `one`, `two`, `three` (shards of a red run), `whole` (all of them) and
+    `cpu`.
+    """
     folder = tmp_path_factory.mktemp("bundles")
     for number, name in enumerate(("one", "two", "three"), 1):
         validate(folder / name, *FAULT, "--shard", f"{number}/3")
@@ -129,7 +131,9 @@ class TestMerge:
     @pytest.mark.slow
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
     def test_memory(self, bundles):
-        """A file of a stranger's bundle that takes no room on the disk, or many values, is refused in one line, in 1 GiB."""
+        """A file of a stranger's bundle that takes no room on the disk, or many values, is refused in one line, in 1
+        GiB.
+        """
         words = (["merge", "bad", "two", "-o", "new"], ["export", "bad", "--redact", "-o", "new"], ["report", "bad"])
         program = f"""
 import json, os, resource, shutil
@@ -151,7 +155,10 @@ for name, text in [*((name, None) for name in large), *(("run.json", text) for t
         assert all(line.startswith("2 ") and line.endswith(" False") for line in done.stdout.splitlines()), done.stdout
 
     def test_tier(self, tmp_path):
-        """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""
+        """The shards of a tier with its probes have each record of the whole run once, byte for byte.
+
+        They are as green.
+        """
         arguments = ("--provider", "cpu", "--require-provider", "--filter", "gather/example.*", "--filter", "probe/*")
         parts = [str(tmp_path / number) for number in "123"]
         whole = validate(tmp_path / "whole", *arguments)
@@ -166,7 +173,10 @@ for name, text in [*((name, None) for name in large), *(("run.json", text) for t
         assert run_of(tmp_path / "whole")["totals"] == run_of(tmp_path / "new")["totals"]
 
     def test_causes(self, merge, bundles):
-        """The causes are those of one run, byte for byte. A case that is not in the catalogue leaves the causes of the shards."""
+        """The causes are those of one run, byte for byte.
+
+        A case that is not in the catalogue leaves the causes of the shards.
+        """
         merge("one", "two", "three")
         assert (bundles / "whole" / "diagnosis.json").read_bytes() == (bundles / "new" / "diagnosis.json").read_bytes()
         shutil.rmtree("new")

@@ -32,7 +32,10 @@ class TestCollection:
     """The models in the repository are up to date and right."""
 
     def test_rebuilt(self):
-        """A new build has the same files with the same bytes, and no other file. Line ends are those of the checkout."""
+        """A new build has the same files with the same bytes, and no other file.
+
+        Line ends are those of the checkout.
+        """
         files = tree(MODELS)
         files["manifest.json"] = files["manifest.json"].replace(b"\r\n", b"\n")
 
@@ -159,7 +162,9 @@ class TestBuild:
 
     @pytest.mark.parametrize("digest", ["0", hashlib.sha256(b"mine").hexdigest()])
     def test_foreign_folder_that_a_manifest_names(self, digest, tmp_path):
-        """A manifest from elsewhere does not make the build remove a folder that it names, even with the right hashes."""
+        """A manifest from elsewhere does not make the build remove a folder that it names, even with the right
+        hashes.
+        """
         (tmp_path / "photos").mkdir()
         (tmp_path / "photos" / "mine.jpg").write_bytes(b"mine")
         (tmp_path / "manifest.json").write_text(

@@ -1,4 +1,5 @@
-"""Operators against ONNX's definition of the node that stands for them: ONNX's own reference implementation, and NumPy where that lacks something."""
+"""Operators against ONNX's definition of the node that stands for them: ONNX's own reference implementation, and NumPy
+where that lacks something."""
 
 import itertools
 import math
@@ -96,7 +97,8 @@ DEFINITIONS = {
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
 }
-"""What some ONNX operators give: an array, with None where no value is documented. Of all others, the reference implementation says it."""
+"""What some ONNX operators give: an array, with None where no value is documented. Of all others, the reference
+implementation says it."""
 
 
 WITH_KERNEL = {
@@ -116,7 +118,9 @@ NUMBERS = pytest.mark.parametrize("count", others_slow([50, 300], 50))
 
 @cache
 def random_cases(name, count):
-    """Cases of random descriptors that ONNX can express, of all types and dimension counts, with any index pattern but `far`."""
+    """Cases of random descriptors that ONNX can express, of all types and dimension counts, with any index pattern but
+    `far`.
+    """
     source, operator, cases = SeededSource(26), OPERATORS[name], []
     while len(cases) < count:
         desc, pattern = draw_any(source, name, 512), ""

@@ -125,7 +125,10 @@ class TestDescriptor:
         assert ("UINT8" if "x" in keywords else "FLOAT32") == desc["InputTensor"]["DataType"]
 
     def test_rule(self, tmp_path, capsys):
-        """A node whose descriptor breaks a rule is judged by the file, if ONNX's reference evaluator cannot. The rule is named."""
+        """A node whose descriptor breaks a rule is judged by the file, if ONNX's reference evaluator cannot.
+
+        The rule is named.
+        """
         keywords = {"i": [[0, 1]], "op_type": "GatherElements", "axis": 1}
         code, (record,) = checked(capsys, one_node(tmp_path / "m", expected=[X[:1, :2]], **keywords))
         assert (0, "pass", "file") == (code, record["verdict"], record["judge"])
@@ -265,7 +268,9 @@ class TestBranches:
     BOTH = choice("y", *BRANCHES)
 
     def checked(self, capsys, folder, *nodes, taken=True, provider="cpu", feeds=True, outputs="y"):
-        """Judges a model, and returns verdict and message of each node by its name; without a message, how it was judged."""
+        """Judges a model, and returns verdict and message of each node by its name; without a message, how it was
+        judged.
+        """
         feeds = (np.array(taken), X, np.array([0, 2], np.int64)) if feeds else ()
         given = ", ".join(f"float[] {name}" for name in outputs.split())
         text = f"g (bool c, float[3,4] x, int64[2] i) => ({given}) {{ {' '.join(nodes)} }}"
@@ -289,7 +294,9 @@ class TestBranches:
         assert "it is inside the else branch of the If y, which this data does not take" in found["other"][1]
 
     def test_constants_outside(self, tmp_path, capsys):
-        """A constant of the main graph stays one for the branch that is not taken: the EP needs the pads as constants."""
+        """A constant of the main graph stays one for the branch that is not taken: the EP needs the pads as
+        constants.
+        """
         other = "[other] v = Pad (x, pads)"
         graph = onnx.parser.parse_graph(
             f"g (bool c, float[3,4] x, int64[2] i) => (float[] y) {{ {choice('y', self.PLAIN, other)} }}"
@@ -499,7 +506,9 @@ class TestHostile:
     )
     @pytest.mark.parametrize("name", ["input_0.pb", "output_0.pb"])
     def test_type_that_is_not_read(self, name, content, got, tmp_path, refusal):
-        """A file that is empty, or of a type that the model does not have, is refused: its values would be compared with nothing."""
+        """A file that is empty, or of a type that the model does not have, is refused: its values would be compared
+        with nothing.
+        """
         folder = one_node(tmp_path / "m", expected=[X[[0, 2]]])
         (folder / "test_data_set_0" / name).write_bytes(content)
         kind, value = ("input", "x") if name == "input_0.pb" else ("output", "y")

@@ -1,4 +1,5 @@
-"""ONNX's own node tests, and a model of one node of each operator: every node of ours has its descriptor, or a reason why not."""
+"""ONNX's own node tests, and a model of one node of each operator: every node of ours has its descriptor, or a reason
+why not."""
 
 from __future__ import annotations
 
@@ -121,14 +122,17 @@ class TestOnnxNodeTests:
         ],
     )
     def test_forms(self, name, verdicts, tmp_path, capsys):
-        """Broadcast conditions, axes, scalars of one dimension, indices of one dimension: each node has a descriptor."""
+        """Broadcast conditions, axes, scalars of one dimension, indices of one dimension: each node has a
+        descriptor.
+        """
         code, records = checked(capsys, write_test(tmp_path / name, node_tests(*OPERATORS)[name]))
 
         assert (0, verdicts) == (code, [record["verdict"] for record in records]), records
 
     @pytest.mark.slow
     def test_all(self, tmp_path):
-        """No node of our operators in any of ONNX's node tests, single or expanded, ends in an exception or a false verdict.
+        """No node of our operators in any of ONNX's node tests, single or expanded, ends in an exception or a false
+        verdict.
 
         95 % of those whose types opmap has are judged.
         """

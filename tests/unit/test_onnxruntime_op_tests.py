@@ -1,4 +1,5 @@
-"""Facts of ONNX Runtime's own op tests: inputs, attributes and outputs as numbers. `check` gives each one its right verdict.
+"""Facts of ONNX Runtime's own op tests: inputs, attributes and outputs as numbers. `check` gives each one its right
+verdict.
 
 Source: onnxruntime/test/providers/cpu/tensor of microsoft/onnxruntime (MIT). Each line of the file holds for every
 opset and type that it names; an input that is "both" is tried as a graph input and as a constant.

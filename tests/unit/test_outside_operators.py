@@ -1,6 +1,7 @@
 """Two operators that are defined outside the package run through all shared machinery.
 
-SPREAD is SCATTER under another name: it copies a tensor and then writes elements; it has two data tensors. GRID has two index tensors and no numbers.
+SPREAD is SCATTER under another name: it copies a tensor and then writes elements; it has two data tensors. GRID has two
+index tensors and no numbers.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ NOT_CONCERNED = {
         condition-at-equality condition-transposed condition-16-bits
     """,
 }
-"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions, arrays, types, conditions or a
-meaning of every index."""
+"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions, arrays,
+types, conditions or a meaning of every index."""
 
 
 class Right:

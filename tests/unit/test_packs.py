@@ -60,7 +60,9 @@ class TestPacks:
 
     @pytest.mark.parametrize(("most", "pack"), [(6, 16), (3, 16), (6, 4)])
     def test_wrong_when_batched(self, most, pack):
-        """A case that is wrong only in a model of more than so many nodes is told with the smallest pack that showed it."""
+        """A case that is wrong only in a model of more than so many nodes is told with the smallest pack that showed
+        it.
+        """
 
         def fault(planted, step, result):
             if not (isinstance(step, Run) and planted.nodes > most):
@@ -221,7 +223,9 @@ class TestPacks:
         assert Clear is planted.steps[-1]
 
     def test_report_when_batched(self, tmp_path, in_tmp_path, capsys):
-        """The report names the other cases of the batch, `again` runs them, and no folder says that the case fails alone."""
+        """The report names the other cases of the batch, `again` runs them, and no folder says that the case fails
+        alone.
+        """
         (tmp_path / "third_wrong.py").write_bytes(
             b"import onnx\nimport onnxruntime\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
             b"        session = onnxruntime.InferenceSession(model_bytes, providers=['CPUExecutionProvider'])\n"

@@ -1,4 +1,5 @@
-"""What opmap tells of planted defects is true, and about few causes. `python tools/score_diagnoses.py --defects` prints the table."""
+"""What opmap tells of planted defects is true, and about few causes. `python tools/score_diagnoses.py --defects` prints
+the table."""
 
 import re
 from collections import Counter
@@ -45,7 +46,9 @@ def test_without_a_defect():
 
 @pytest.mark.parametrize("name", others_slow(DEFECTS, *QUICK))
 def test_no_false_sentence(name):
-    """No title, condition or stability is false, at most three causes are told for a bug, and what is named stays so."""
+    """No title, condition or stability is false, at most three causes are told for a bug, and what is named stays
+    so.
+    """
     answer = told(name)
     assert FALSE != answer.result, "\n".join([answer.error, *map(str, answer.causes)])
     assert answer.few

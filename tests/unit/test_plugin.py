@@ -1,4 +1,5 @@
-"""The pytest plugin, run in an inner pytest: in this process, which is quicker, or in a process of its own if that matters.
+"""The pytest plugin, run in an inner pytest: in this process, which is quicker, or in a process of its own if that
+matters.
 
 The modules that the plugin loads are loaded here first. The inner pytest unloads the modules that it has loaded, and on
 Windows ONNX Runtime cannot be imported twice into one process. opmap's parser keeps the lark that it loaded first.
@@ -433,7 +434,9 @@ class TestThirdParty:
 
 
 class TestHostileNames:
-    """Texts of a third party's provider are shown escaped: in the header, in failures, in reasons to skip, in the summary."""
+    """Texts of a third party's provider are shown escaped: in the header, in failures, in reasons to skip, in the
+    summary.
+    """
 
     def test_escaped(self, run, pytester):
         hostile = "a\x1b[31mb\u202e"

@@ -115,7 +115,9 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("answer", [[np.zeros(3, "float32")], [np.ones(3, "float32")], [np.ones(4, "int8")], None])
     def test_invalid_model(self, answer):
-        """A model that ONNX forbids has no right values: the message says that the provider ran it, and compares none."""
+        """A model that ONNX forbids has no right values: the message says that the provider ran it, and compares
+        none.
+        """
         invalid = probe("gather_nd1/mismatched-batches")
         mine = Provider("Mine", None, None, ThirdPartyProvider(Answers(answer), "Mine"))
 

@@ -1,4 +1,5 @@
-"""What opmap's processes leave alone and leave behind: the network, the current folder, temporary folders, other processes."""
+"""What opmap's processes leave alone and leave behind: the network, the current folder, temporary folders, other
+processes."""
 
 from __future__ import annotations
 
@@ -213,7 +214,9 @@ class TestSignals:
     @posix
     @pytest.mark.parametrize("pause", others_slow([0.0, 0.3, 1.0], 0.3))
     def test_quick_ones(self, tmp_path, pause):
-        """Three quick Ctrl-C are one: the table of what was done is printed, the bundle is whole, and the run goes on later."""
+        """Three quick Ctrl-C are one: the table of what was done is printed, the bundle is whole, and the run goes on
+        later.
+        """
         (tmp_path / "mine.py").write_text(
             BACKEND.format(body="time.sleep(float(os.environ.get('OPMAP_TEST_SLEEP', 0)))")
         )
@@ -360,7 +363,9 @@ class TestSuspended:
         return [record["verdict"] for record in json.loads(process.communicate(timeout=60)[0])["cases"]]
 
     def started(self, folder):
-        """Starts a run whose cases take a second each; returns its process and, while the first case runs, the worker's id."""
+        """Starts a run whose cases take a second each; returns its process and, while the first case runs, the worker's
+        id.
+        """
         body = "open('running', 'w').close(); time.sleep(0.7)"
         text = BACKEND.replace("tempfile.mkdtemp()", "print(os.getpid(), file=open('pids', 'a'))").format(body=body)
         (folder / "mine.py").write_text(text, encoding="utf-8")

@@ -132,7 +132,9 @@ class TestSmallest:
         return [line.rstrip() for line in stream.getvalue().splitlines()]
 
     def test_elements(self):
-        """Each with its coordinates, the element that is documented, the two values, and where the actual one stands."""
+        """Each with its coordinates, the element that is documented, the two values, and where the actual one
+        stands.
+        """
         bits = {1: int(np.float32(13).view(np.uint32)), 4: int(np.float32(0.1).view(np.uint32))}
         header, first, second = self.lines(self.failure("gather/example.1", bits))
 

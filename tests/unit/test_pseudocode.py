@@ -296,7 +296,9 @@ class TestFormulas:
         ],
     )
     def test_constraints(self, text, expected):
-        """A constraint that holds gives None; a broken one gives the field, the wanted value and the value that it has."""
+        """A constraint that holds gives None; a broken one gives the field, the wanted value and the value that it
+        has.
+        """
         assert expected == check(text, FIELDS)
 
     @pytest.mark.parametrize(
@@ -313,6 +315,8 @@ class TestFormulas:
         ],
     )
     def test_what_has_no_value_is_refused(self, text):
-        """A formula with an unknown name, an index outside its list or a value of the wrong kind is a PseudocodeError."""
+        """A formula with an unknown name, an index outside its list or a value of the wrong kind is a
+        PseudocodeError.
+        """
         with pytest.raises(PseudocodeError):
             check(text, FIELDS)

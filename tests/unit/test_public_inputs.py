@@ -18,7 +18,9 @@ STEP = 2147483647
 
 
 class TestDataPropagation:
-    """onnx 1.23.2 ends the process (SIGSEGV) if it propagates data through a Slice of one dimension with a step of 2147483647."""
+    """onnx 1.23.2 ends the process (SIGSEGV) if it propagates data through a Slice of one dimension with a step of
+    2147483647.
+    """
 
     def test_such_a_slice_is_judged(self, capsys):
         """`check` judges it as any Slice, and ONNX's full check takes it."""
@@ -68,7 +70,8 @@ WANTED = {
     "r23_*": [PASS, ONNX, PASS],
     "r26_*": [("not-run", None)],
 }
-"""Input -> verdict of each record, and whose value counted, on the CPU EP. Negative pads are judged on other EPs, by the CPU EP."""
+"""Input -> verdict of each record, and whose value counted, on the CPU EP. Negative pads are judged on other EPs, by
+the CPU EP."""
 
 SAYS = {
     "o6_*": "the CPU EP has no kernel of OneHot",

@@ -1,4 +1,5 @@
-"""Models that people use, as packages ship them: no traceback, no false verdict, and most nodes judged. Needs a package registry."""
+"""Models that people use, as packages ship them: no traceback, no false verdict, and most nodes judged. Needs a package
+registry."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ MODELS = {
     "basic-pitch": ("*/nmp.onnx", None, 77),
     "nudenet": ("*/320n.onnx", None, 71),
 }
-"""Package -> its model, the inputs if those that opmap makes do not run, and the least number of nodes that are judged."""
+"""Package -> its model, the inputs if those that opmap makes do not run, and the least number of nodes that are
+judged."""
 
 
 def fetched(package: str, folder: Path) -> Path:
@@ -44,7 +46,9 @@ def fetched(package: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("package", MODELS)
 def test_judged(package, tmp_path, capsys):
-    """On the CPU EP every judged node passes; a branch that does not run with this data is the only reason not to judge one."""
+    """On the CPU EP every judged node passes; a branch that does not run with this data is the only reason not to judge
+    one.
+    """
     pattern, inputs, least = MODELS[package]
     model = min(fetched(package, tmp_path).rglob(pattern.removeprefix("*/")))
     more = []

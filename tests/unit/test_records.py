@@ -39,7 +39,9 @@ def test_digests_with_undocumented_elements(variant):
 
 
 def test_an_output_that_nobody_gave_is_a_digest():
-    """The record of a case that a provider does not support has no values, if records are brief; a whole one has them."""
+    """The record of a case that a provider does not support has no values, if records are brief; a whole one has
+    them.
+    """
     case = replace(gather(), variant="eager")
     brief, whole = judge(RIGHT, case, brief=True), judge(RIGHT, case)
     assert Verdict.UNSUPPORTED == brief.verdict == whole.verdict

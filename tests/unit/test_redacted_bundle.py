@@ -38,7 +38,10 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def planted(bundles, monkeypatch):
-    """Plants the text in each file of the bundle `run`, and makes user and host those of this machine. Returns the folder."""
+    """Plants the text in each file of the bundle `run`, and makes user and host those of this machine.
+
+    Returns the folder.
+    """
     monkeypatch.setattr(getpass, "getuser", lambda: USER)
     monkeypatch.setattr(platform, "node", lambda: f"{HOST}.lab")
     folder = bundles / "run"

@@ -607,7 +607,9 @@ class TestLargeOutputs:
     "start", ["join/float16/d2.n1.axis1/-/special.f240ac", "scatter/example.1", "gather/example.1"]
 )
 def test_must_be(start):
-    """The column `must be` has the right side of the documented line, although coordinates on its left have a ` = ` too."""
+    """The column `must be` has the right side of the documented line, although coordinates on its left have a ` = `
+    too.
+    """
     case = find_case(start)
     section = wrong_elements(case, Judge(open_fault("output-zero"))(case).actual)
     assert section is not None

@@ -79,7 +79,9 @@ class TestFiles:
             schema_of(name).validate({"schema": "other"})
 
     def test_diagnosing_fails(self, tmp_path, monkeypatch, capsys):
-        """The results are there before the causes are sought; then there is no diagnosis.json that says there is none."""
+        """The results are there before the causes are sought; then there is no diagnosis.json that says there is
+        none.
+        """
 
         def fails(*_: object, **__: object) -> None:
             run = json.loads((tmp_path / "run.json").read_bytes())
@@ -118,7 +120,9 @@ class TestFiles:
         assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
 
     def test_failures_of_an_earlier_end(self, runs, tmp_path):
-        """A resumed run removes the folders of failures that it does not write again, and none that opmap did not write."""
+        """A resumed run removes the folders of failures that it does not write again, and none that opmap did not
+        write.
+        """
         tmp_path = shutil.copytree(runs / "red", tmp_path / "r")
         failures = tmp_path / "failures"
         (first, *_) = names = sorted(path.name for path in failures.iterdir())
@@ -156,7 +160,10 @@ class TestFiles:
     @pytest.mark.parametrize("before", [[], ["gather/example.2"], ["gather/uint16/d6.axis3.k3/int64.mix/addr.125c69"]])
     @pytest.mark.parametrize("id", ["gather/example.1", "gather/example.1/external"])
     def test_is_written(self, id, before, tmp_path):
-        """All files of an exported folder are files that opmap writes. A large array of the program has a file of its own."""
+        """All files of an exported folder are files that opmap writes.
+
+        A large array of the program has a file of its own.
+        """
         files = export_folder(find_case(id), before=[find_case(one) for one in before])
         write_files(tmp_path, files)
 

@@ -106,7 +106,9 @@ class TestProgram:
         assert 1 == run(text_of(OPEN, ExpectedStep(runs, right[::-1])))[0]
 
     def test_provider(self, run):
-        """The execution provider is the first argument, by default that of the failure; without it the exit code is 2."""
+        """The execution provider is the first argument, by default that of the failure; without it the exit code is
+        2.
+        """
         text = text_of(OPEN, provider="NoExecutionProvider")
         assert 2 == run(text)[0]
         assert 0 == run(text, "cpu")[0] == run(text, CPU)[0]

@@ -26,12 +26,16 @@ class TestRooms:
         assert most * 6 < lines.total(), room
 
     def test_files(self):
-        """Every file says in its docstring what it is for, and has less than 30 kB: a file that is one thing is not split."""
+        """Every file says in its docstring what it is for, and has less than 30 kB: a file that is one thing is not
+        split.
+        """
         assert [] == [name for name, text in MODULES.items() if not ast.get_docstring(ast.parse(text))]
         assert [] == [name for name, text in MODULES.items() if len(text.encode()) >= 30_000]
 
     def test_only_exports(self):
-        """The `__init__.py` of a room imports names, perhaps only when they are used, and defines none but `__all__`."""
+        """The `__init__.py` of a room imports names, perhaps only when they are used, and defines none but
+        `__all__`.
+        """
         own = [(name, text) for name, text in MODULES.items() if name.endswith("/__init__.py")]
         defined = [
             (name, ast.unparse(node))

@@ -54,7 +54,10 @@ def result(verdict="pass", bits="00", stage=None, **keys) -> Record:
 
 
 def stub(folder, body: str) -> None:
-    """Writes a module `stub` whose provider is the CPU EP with a change. In `body`, `self.count` is the number of the run."""
+    """Writes a module `stub` whose provider is the CPU EP with a change.
+
+    In `body`, `self.count` is the number of the run.
+    """
     (folder / "stub.py").write_text(STUB.format(body=textwrap.indent(body, " " * 8).lstrip()), encoding="utf-8")
 
 

@@ -88,7 +88,9 @@ class TestSharedSessions:
         assert numbers == sorted(numbers)
 
     def test_wrong_at_the_second_run(self):
-        """A fault that is there from the second run of a session on is told as such, with the other cases of the batch."""
+        """A fault that is there from the second run of a session on is told as such, with the other cases of the
+        batch.
+        """
         session, _ = judged(second_run)
         failed = [record for record in session.results.records if record.failed and record.variant in ("plain", "node")]
 
@@ -177,7 +179,9 @@ class TestSharedSessions:
         assert len(timeouts) == len(hangs) > 0
 
     def test_profile(self):
-        """Where a profile is the proof, each case has a session of its own: a profile counts the runs of all cases as one."""
+        """Where a profile is the proof, each case has a session of its own: a profile counts the runs of all cases as
+        one.
+        """
         session, _ = judged(proof="profile")
         alone, _ = judged(proof="profile", fresh_sessions=True)
 

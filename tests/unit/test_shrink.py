@@ -157,7 +157,9 @@ class TestShrinkCase:
         assert "FLOAT32" == smallest.output.data_type.name
 
     def test_inputs_first(self):
-        """The number of inputs is lowered before their sizes: else a failure of eight elements keeps eight inputs of one."""
+        """The number of inputs is lowered before their sizes: else a failure of eight elements keeps eight inputs of
+        one.
+        """
         cls = OPERATORS["JOIN"].descriptor
         sizes = {f"InputTensors[{i}]": (1, 4) for i in range(8)}
         desc = complete_sizes(
@@ -192,7 +194,9 @@ class TestShrinkCase:
         ],
     )
     def test_variant(self, variant, needed, left):
-        """The variant stays if the failure needs it, and every case that is tried can have it; else it becomes plain."""
+        """The variant stays if the failure needs it, and every case that is tried can have it; else it becomes
+        plain.
+        """
         case = dataclasses.replace(big("GATHER_ELEMENTS", (5, 4, 3), (5, 4, 3), 1), variant=variant)
         base = VARIANTS[variant].base
 

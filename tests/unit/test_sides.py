@@ -99,7 +99,10 @@ class TestBackends:
 
 
 def directml(wrong, on_cpu=None, opened=None, below=None):
-    """Returns a function that opens the DirectML EP, as far as a judge knows. `wrong(entries, options)` plants a fault."""
+    """Returns a function that opens the DirectML EP, as far as a judge knows.
+
+    `wrong(entries, options)` plants a fault.
+    """
 
     @contextmanager
     def open_with(*entries, **options):

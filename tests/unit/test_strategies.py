@@ -70,7 +70,9 @@ class TestCases:
 
     @given(strategies.cases())
     def test_have_indices_in_range(self, case):
-        """Every output element has a documented value, but one that rounding may change, and one that must be written twice."""
+        """Every output element has a documented value, but one that rounding may change, and one that must be written
+        twice.
+        """
         desc = case.desc
         crowded = any(
             t.element_count > desc.output.element_count for n, t in desc.tensors.items() if n == "UpdatesTensor"
@@ -104,7 +106,10 @@ class TestBrokenDescriptors:
 
     @given(strategies.broken_descriptors())
     def test_break_a_rule_that_has_a_name(self, drawn):
-        """Every violation has the id of a rule, and says where it is, what was wanted and what was got. No check raises."""
+        """Every violation has the id of a rule, and says where it is, what was wanted and what was got.
+
+        No check raises.
+        """
         desc, rule = drawn
         violations = desc.violations()
         assert rule == violations[0].rule

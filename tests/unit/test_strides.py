@@ -1,4 +1,5 @@
-"""Inputs whose strides are what the operator is for: their layouts, their models, the faults, the members that are left out."""
+"""Inputs whose strides are what the operator is for: their layouts, their models, the faults, the members that are left
+out."""
 
 from __future__ import annotations
 
@@ -274,7 +275,9 @@ class TestFaults:
         assert bits == self.wrong("strides-in-inverse-order", swapped, bits).ravel().tolist()
 
     def test_repeated_as_packed(self):
-        """A dimension with the stride 0 is read with the stride that it would have in a packed tensor; the memory ends before."""
+        """A dimension with the stride 0 is read with the stride that it would have in a packed tensor; the memory ends
+        before.
+        """
         desc = identity((2, 4), (0, 1), DataType.UINT32)
         wrong = self.wrong("strides-of-0-packed", desc, [5, 6, 7, 8] * 2)
         assert [[5, 6, 7, 8], [8, 8, 8, 8]] == wrong.tolist()

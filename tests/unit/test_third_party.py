@@ -1,4 +1,5 @@
-"""A third party's provider may do anything: it costs a case, or the provider is missing. It never ends a run in silence."""
+"""A third party's provider may do anything: it costs a case, or the provider is missing. It never ends a run in
+silence."""
 
 import json
 import re
@@ -242,7 +243,9 @@ class TestRun:
 
     @posix
     def test_closed_pipes(self, record):
-        """The message does not blame a signal that opmap itself sent, whether the process ends by itself or is ended."""
+        """The message does not blame a signal that opmap itself sent, whether the process ends by itself or is
+        ended.
+        """
         found = record("ClosesPipes", code=1)
         assert "crash" == found["verdict"]
         ends = ("closed its output and was ended", "ended with exit code 0x1")
@@ -315,7 +318,9 @@ class TestPlacement:
         assert ("fallback", "asked for hostile, got Gather on something else") == (found["verdict"], found["message"])
 
     def test_helper(self):
-        """A Reshape of the model that ran elsewhere does not unprove the operator's node; the record says where it was."""
+        """A Reshape of the model that ran elsewhere does not unprove the operator's node; the record says where it
+        was.
+        """
         opened = open_provider("hostile_backends:Helper")
         judge = Judge(opened)
         cases = [

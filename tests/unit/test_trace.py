@@ -92,7 +92,9 @@ class TestTrace:
         ],
     )
     def test_in_words(self, text, sizes, at, indices, expected):
-        """Each tensor has all its coordinates, and each index its value; one out of range shows its range and gives no address."""
+        """Each tensor has all its coordinates, and each index its value; one out of range shows its range and gives no
+        address.
+        """
         origin = trace(parse_lines(text), sized(sizes), at, {"indices": indices})
         assert expected == (origin.text, origin.address)
 

@@ -1,7 +1,7 @@
 """Case ids, values, expected outputs and the fault score equal those of the last release: users keep its results.
 
-A change may be intended. Then replace the digest here. If ids change, also raise CASE_IDS. `test_models.py` compares every
-byte of models/.
+A change may be intended. Then replace the digest here. If ids change, also raise CASE_IDS. `test_models.py` compares
+every byte of models/.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ IDS = {
     "smoke": "653952ad92569749060c4d05dcb2cdcfdbed45c5d1c327ff6b78aa2540a30754",
     "standard": "cf8f984ab52cad57bc800fad6038fdc021098685cefc6653e4d3f424cf7f6c6b",
 }
-"""SHA-256 of the output of a tier's ids, without cases in a variant, for version 1 of the case ids; of `standard` without
-the chosen random cases, which are its last ones."""
+"""SHA-256 of the output of a tier's ids, without cases in a variant, for version 1 of the case ids; of `standard`
+without the chosen random cases, which are its last ones."""
 
 CONTENT = "b431d06260a5c647ae4dc512547a347b12e1714ffc3f8932fadea7e74633add4"
 """SHA-256 of the ids, inputs and expected outputs of the same cases of `standard`."""

@@ -39,7 +39,9 @@ def added():
 
 @cache
 def own():
-    """The other cases, without those that are in no variant: NaNs, and the chosen random cases, which come behind the variants."""
+    """The other cases, without those that are in no variant: NaNs, and the chosen random cases, which come behind the
+    variants.
+    """
     standard = all_cases("standard")
     left_out = {case.id for operator in OPERATORS.values() for case in cases_of(operator, "nans")}
     left_out -= {split_id(case.id)[0] for case in added()}  # what another part of the tier gives too
@@ -141,7 +143,9 @@ class TestCases:
                 assert len(got) == any(accepts(variant, case) for case in bases)
 
     def test_all_fused_descriptors_are_serialized(self):
-        """Each descriptor that the mapping can bring to the EP is there once more for each place of its indices, serialized."""
+        """Each descriptor that the mapping can bring to the EP is there once more for each place of its indices,
+        serialized.
+        """
         serialized = [(VARIANTS[c.variant].base, c.desc) for c in added() if c.variant.endswith("serialized")]
         mapped = [case for case in own() if OPERATORS[case.desc.operator].expressed(case.desc)]
         assert {(case.variant, case.desc) for case in mapped if case.index_pattern != FAR} == set(serialized)
@@ -292,7 +296,9 @@ FAULTS = {"right": set(), "stale": {"several-runs"}, "ignores_defaults": {"fed-d
 
 
 class TestFaultyProviders:
-    """A third party's provider with sessions that fails on one execution path is caught there, and passes the plain case."""
+    """A third party's provider with sessions that fails on one execution path is caught there, and passes the plain
+    case.
+    """
 
     @pytest.mark.parametrize("name", FAULTS)
     def test_caught(self, name):

@@ -1,4 +1,5 @@
-"""`opmap versions`: what a table of versions shows, where it is run, and how programs and cases are run on a pair. No DirectML is needed."""
+"""`opmap versions`: what a table of versions shows, where it is run, and how programs and cases are run on a pair. No
+DirectML is needed."""
 
 from __future__ import annotations
 
@@ -117,7 +118,9 @@ class TestConclusion:
         assert why == conclusion(table(old, new))[2]
 
     def test_named_side_is_proven(self):
-        """Whatever the table: a side is named only if changing it alone changes the result, and changing the other never does."""
+        """Whatever the table: a side is named only if changing it alone changes the result, and changing the other
+        never does.
+        """
         letters = "rwu."
         rows = [a + b for a in letters for b in letters]
         for cells in (table(old, new) for old in rows for new in rows):
@@ -338,7 +341,9 @@ def test_rig(capsys):
 
 
 class TestOtherDirectML:
-    """On Windows: the installed package with the DirectML.dll of a folder, for the processes that are started meanwhile."""
+    """On Windows: the installed package with the DirectML.dll of a folder, for the processes that are started
+    meanwhile.
+    """
 
     def test_made(self, tmp_path, monkeypatch):
         site, other = tmp_path / "site", tmp_path / "other"

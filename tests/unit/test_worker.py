@@ -1,4 +1,5 @@
-"""The worker process: it returns what a session in this process returns. When it cannot start, and when no more cases run."""
+"""The worker process: it returns what a session in this process returns. When it cannot start, and when no more cases
+run."""
 
 import sys
 

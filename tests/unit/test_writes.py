@@ -104,7 +104,9 @@ class TestWrites:
         ],
     )
     def test_small_tables(self, text, indices, expected):
-        """The output was computed by hand for an input of 0 to 5 and updates of 10 to 13; the naive evaluator agrees."""
+        """The output was computed by hand for an input of 0 to 5 and updates of 10 to 13; the naive evaluator
+        agrees.
+        """
         sizes = self.SIZES[text]
         values = {"input": range(6), "updates": range(10, 14)}
         assert expected == list(run(compiled(text, sizes), {**values, **indices}))
@@ -153,7 +155,9 @@ class TestWrites:
 
     @given(writing_statements())
     def test_agree_with_the_naive_evaluator(self, drawn):
-        """The compiled form and the naive evaluator find the same origin for every element of random writes by index."""
+        """The compiled form and the naive evaluator find the same origin for every element of random writes by
+        index.
+        """
         text, sizes, indices = drawn
         elements = {name: [(name, i) for i in range(prod(sizes[name]))] for name in ("input", "updates")}
         expected = list(naive.evaluate(parse_lines(text), sizes, indices))

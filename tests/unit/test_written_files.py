@@ -152,7 +152,10 @@ class TestForeignFiles:
         return tmp_path
 
     def test_own_output(self, place, capsys):
-        """A second run writes over its own file; a foreign file stays, unless --force is given. An empty one is free."""
+        """A second run writes over its own file; a foreign file stays, unless --force is given.
+
+        An empty one is free.
+        """
         for command in self.COMMANDS:
             output = Path(command[-1])
             output.write_bytes(b"")

@@ -1,4 +1,5 @@
-"""The cases of a tier, and the questions of the survey, listed once for all tests; and which parameters of a test are slow."""
+"""The cases of a tier, and the questions of the survey, listed once for all tests; and which parameters of a test are
+slow."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,7 @@
 """Holds what opmap tells of a planted defect against the defect itself.
 
-A title must match what is true of the outputs. A condition must agree with the defect on 99 % of the cases of the tier, of
-random cases, and of cases near failing ones. What a failure needs (nothing, earlier calls, luck) must be told too.
+A title must match what is true of the outputs. A condition must agree with the defect on 99 % of the cases of the tier,
+of random cases, and of cases near failing ones. What a failure needs (nothing, earlier calls, luck) must be told too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ RIGHT, UNKNOWN, FALSE = "right", "don't know", "false"
 
 
 class Cause(NamedTuple):
-    """What is told of one cause, and whether title, condition and stability are right. `agreement` is the lowest share."""
+    """What is told of one cause, and whether title, condition and stability are right.
+
+    `agreement` is the lowest share.
+    """
 
     group: Group
     title: str
@@ -81,7 +84,9 @@ class Told:
 
     @property
     def result(self) -> str:
-        """`false` if a sentence is, or if `diagnose` fails or leaves a failed case out; `right` if each bug has a cause that is fully right."""
+        """`false` if a sentence is, or if `diagnose` fails or leaves a failed case out; `right` if each bug has a cause
+        that is fully right.
+        """
         if self.error or any(cause.result == FALSE for cause in self.causes):
             return FALSE
         best = {bug.__name__: {c.result for c in self.causes if c.of == bug.__name__} for bug in bugs(self.name)}
@@ -107,7 +112,10 @@ def processor_seconds() -> float:
 
 
 def judged(name: str, tier: str = "smoke") -> Told:
-    """Runs `validate` and `diagnose` on a backend, and returns what they tell. A backend that crashes runs in a worker."""
+    """Runs `validate` and `diagnose` on a backend, and returns what they tell.
+
+    A backend that crashes runs in a worker.
+    """
     in_process = not any(bug.titles == "crash" for bug in bugs(name))
     options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process}
     start = processor_seconds()
@@ -199,7 +207,8 @@ _TRUTH: dict[tuple[str, str, str], bool | None] = {}
 
 
 def truth(name: str, bug: type[Defect], case: Case) -> bool | None:
-    """Returns whether a case fails because of a bug of a backend; None if that does not show, or if another bug is there too.
+    """Returns whether a case fails because of a bug of a backend; None if that does not show, or if another bug is
+    there too.
 
     Of a bug that needs earlier calls, whether it may fail.
     """

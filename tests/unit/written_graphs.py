@@ -11,7 +11,9 @@ from opmap.operators import OPERATORS
 
 
 def write(graph, attributes=None, *, repeat=1):
-    """Returns a graph as the EP writes it. `attributes` replaces the attributes of every node, `repeat` repeats the nodes.
+    """Returns a graph as the EP writes it.
+
+    `attributes` replaces the attributes of every node, `repeat` repeats the nodes.
 
     An attribute is (name, variant, value); a value that is not bytes is a function that writes it.
     """

@@ -27,7 +27,8 @@ _SHARES = ("values", "pairs", "triples", "rules", "examples")
 class KernelCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The coverage of one kind of kernel class; `names` are its classes, of which a device has one.
 
-    `bytes` is the size of an element. `why` says why no case can reach it, `exclusive` why a device has only one of them.
+    `bytes` is the size of an element. `why` says why no case can reach it, `exclusive` why a device has only one of
+    them.
     """
 
     bytes: int

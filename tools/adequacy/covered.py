@@ -1,4 +1,5 @@
-"""What the cases of a whole tier cover of one operator: also triples, variants and the small scope; and what is missing."""
+"""What the cases of a whole tier cover of one operator: also triples, variants and the small scope; and what is
+missing."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def score(
 def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callable[[Bits], bool]]:
     """Returns two functions that say whether the judge calls a result a mismatch of this case.
 
-    The first takes outputs, of which it looks at the first; the second the bits of an output that has the right type and
-    sizes. They compare whole arrays, because each case is compared with the outputs of every fault.
+    The first takes outputs, of which it looks at the first; the second the bits of an output that has the right type
+    and sizes. They compare whole arrays, because each case is compared with the outputs of every fault.
     """
     dtype, sizes = dtype_of(case.desc.output.data_type), case.desc.output.sizes
     bits_type = f"<u{dtype.itemsize}"
@@ -130,7 +130,10 @@ def summary(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> Itera
 
 
 def encode(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> bytes:
-    """Returns the JSON document that `python tools/adequacy faults --json` prints. `caught_by` holds positions in `cases`."""
+    """Returns the JSON document that `python tools/adequacy faults --json` prints.
+
+    `caught_by` holds positions in `cases`.
+    """
     positions = {case.id: i for i, case in enumerate(cases)}
     faults = [
         {

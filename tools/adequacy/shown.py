@@ -15,7 +15,10 @@ from opmap.pseudocode import strides_of
 
 
 def shown_classes(case: Case) -> dict[str, str | None]:
-    """Returns {parameter: class} for a case, as `classify` does. An index pattern counts only if the indices' values show it."""
+    """Returns {parameter: class} for a case, as `classify` does.
+
+    An index pattern counts only if the indices' values show it.
+    """
     classes, pattern, bounds = classify(case), case.index_pattern, case.desc.index_bounds
     if pattern and not all(
         shows(pattern, case.tensors[name].integers, bounds[name], rows_of(case.desc, name)) for name in bounds

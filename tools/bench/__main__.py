@@ -3,11 +3,11 @@
     python tools/bench                                            all parts
     python tools/bench --part suite --rounds 5                    one part; may be repeated
     python tools/bench --json >tools/bench.json                   the record in the repository
-    python tools/bench conditional --tier standard                which share of random faults with a condition a tier catches
+    python tools/bench conditional --tier standard                the share of conditional faults that it catches
 
-Opmap is measured beside plain work of the same size, in the same process and in turn; the medians count. So the ratios can be
-compared between machines and versions. What is slow is shown, and is no failure. `conditional` returns 1 if the tier catches fewer
-faults than it must.
+Opmap is measured beside plain work of the same size, in the same process and in turn; the medians count. So the ratios
+can be compared between machines and versions. What is slow is shown, and is no failure. `conditional` returns 1 if the
+tier catches fewer faults than it must.
 """
 
 from __future__ import annotations

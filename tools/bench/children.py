@@ -43,7 +43,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pytest(msgspec.Struct, frozen=True, kw_only=True):
-    """What pytest adds: milliseconds per case from collection to the last report, without choosing and judging cases."""
+    """What pytest adds: milliseconds per case from collection to the last report, without choosing and judging
+    cases.
+    """
 
     cases: int
     judged_ms: float
@@ -51,7 +53,9 @@ class Pytest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """The peak of memory of a process that judges one case, in bytes, by operator; and of one that judges a small case."""
+    """The peak of memory of a process that judges one case, in bytes, by operator; and of one that judges a small
+    case.
+    """
 
     elements: int
     peak_bytes: dict[str, int]
@@ -163,7 +167,10 @@ def _run(command: Command, folder: str) -> str:
 
 
 def print_peak(operator: str, elements: int) -> int:
-    """Judges one large case on the CPU EP, and prints the peak of memory in bytes. Returns 1 if the case does not pass."""
+    """Judges one large case on the CPU EP, and prints the peak of memory in bytes.
+
+    Returns 1 if the case does not pass.
+    """
     from opmap.cases.catalogue import generated
     from opmap.descriptors import complete_sizes
     from opmap.operators import OPERATORS
@@ -187,7 +194,10 @@ TEST = b"def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 
 
 def print_pytest_cost(tier: str) -> int:
-    """Runs the cases of a tier in pytest, and prints what pytest added to each, on the last line. Returns pytest's exit code."""
+    """Runs the cases of a tier in pytest, and prints what pytest added to each, on the last line.
+
+    Returns pytest's exit code.
+    """
     import pytest
 
     from opmap.session import ValidationRun

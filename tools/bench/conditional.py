@@ -135,7 +135,8 @@ def measure(
 ) -> list[Strength]:
     """Returns for each strength how many of `number` random faults the cases catch.
 
-    Cases of a large size class are left out: one of them takes longer than all others. `advance` is called for each fault.
+    Cases of a large size class are left out: one of them takes longer than all others. `advance` is called for each
+    fault.
     """
     caught = Caught(cases)
     measured = []
@@ -235,7 +236,9 @@ MOST_MISSED = 10
 
 
 def summary(tier: Tier, cases: int, seed: int, strengths: Sequence[Strength]) -> Iterator[str]:
-    """Gives the lines that `python tools/bench conditional` prints: a line per strength, then the faults that were missed."""
+    """Gives the lines that `python tools/bench conditional` prints: a line per strength, then the faults that were
+    missed.
+    """
     yield f"conditional faults in the {cases} cases of {tier}, seed {seed}"
     for s in strengths:
         due = s.due(tier)

@@ -1,4 +1,5 @@
-"""Measures the suite beside bare sessions of ONNX Runtime, and the paces of the DirectML EP; makes the document of all that is measured.
+"""Measures the suite beside bare sessions of ONNX Runtime, and the paces of the DirectML EP; makes the document of all
+that is measured.
 
 `interpreting` and `children` measure the rest.
 """
@@ -87,12 +88,13 @@ def measure_suite(
     advance: Callable[[], None] = lambda: None,
     clock: Clock = time.perf_counter,
 ) -> Suite:
-    """Returns the measurement of the cases of a tier in the variant `plain`, on the CPU EP; of the first `limit` if given.
+    """Returns the measurement of the cases of a tier in the variant `plain`, on the CPU EP; of the first `limit` if
+    given.
 
     Cases that cannot pass there are left out: ONNX cannot express them, the CPU EP has no kernel, or the page no value.
 
-    Calls `advance` after each round, and after the parts. Raises InputError if there is no such case, AssertionError if a
-    case does not pass.
+    Calls `advance` after each round, and after the parts. Raises InputError if there is no such case, AssertionError if
+    a case does not pass.
     """
     start = clock()
     chosen = list(catalogue(tier, variants=False))
@@ -240,10 +242,11 @@ BLOCK = 400
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """One way of running cases: its name (`fresh`, `shared`, `packed 16`), how many cases it ran, and in how many seconds.
+    """One way of running cases: its name (`fresh`, `shared`, `packed 16`), how many cases it ran, and in how many
+    seconds.
 
-    `against_fresh` is how many times as many cases per second it did as `fresh`. `differing` are the ids of the cases whose
-    verdict is another one than in a fresh session.
+    `against_fresh` is how many times as many cases per second it did as `fresh`. `differing` are the ids of the cases
+    whose verdict is another one than in a fresh session.
     """
 
     name: str
@@ -267,7 +270,8 @@ def measure_paces(
     provider: str = "dml",
     dml_runtime: str | None = None,
 ) -> list[Pace] | None:
-    """Returns the paces of the cases of a tier in the variant `plain`, on the DirectML EP; of the first `limit` if given.
+    """Returns the paces of the cases of a tier in the variant `plain`, on the DirectML EP; of the first `limit` if
+    given.
 
     Cases of which a failure is known are left out. Returns None if this machine does not have the provider.
     """
@@ -293,8 +297,8 @@ def paces(
 ) -> list[Pace]:
     """Judges the cases in fresh sessions, in shared ones, and in packs of each size, and returns the pace of each way.
 
-    All ways run the same `block` of cases, one after the other, before the next block begins; another way begins each block.
-    Calls `advance` after each case. A provider's errors are verdicts.
+    All ways run the same `block` of cases, one after the other, before the next block begins; another way begins each
+    block. Calls `advance` after each case. A provider's errors are verdicts.
     """
     ways = {"fresh": SessionBatcher(judge, fresh=True), "shared": SessionBatcher(judge)}
     ways |= {f"packed {pack}": SessionBatcher(judge, pack=pack) for pack in packs}
@@ -411,8 +415,8 @@ def measure(
 ) -> Document:
     """Measures these parts of PARTS in this process and its children.
 
-    `tier` and `limit` choose the cases of the parts `suite` and `directml`. On Linux, `dml_runtime` is the folder of the DirectML
-    EP. Calls `advance` after each step. Raises InputError if there is no
+    `tier` and `limit` choose the cases of the parts `suite` and `directml`. On Linux, `dml_runtime` is the folder of
+    the DirectML EP. Calls `advance` after each step. Raises InputError if there is no
     such case, OpmapError if a child process fails.
     """
     machine = _machine()

@@ -163,7 +163,8 @@ LARGE: Mapping[str, tuple[Callable[[int], tuple[tuple[int, ...], tuple[int, ...]
     "GATHER_ELEMENTS": (lambda n: ((100, n // 100), (100, n // 100)), {"Axis": 0}),
     "GATHER_ND": (lambda n: ((1000, 1000), (n, 2)), {"InputDimensionCount": 2, "IndicesDimensionCount": 2}),
 }
-"""The operators whose peak of memory is measured: sizes of input and indices for a number of output elements, and numbers."""
+"""The operators whose peak of memory is measured: sizes of input and indices for a number of output elements, and
+numbers."""
 
 
 ELEMENTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -4,8 +4,9 @@
     python tools/choose_cases OPERATOR ... [--draws N] [--pool N] [--chosen N N]
     python tools/choose_cases --outside MODULE SPEC OUTPUT
 
-`--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at most. The last form is
-for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write. It gets none of these.
+`--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at
+most. The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write.
+It gets none of these.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ VARIANTS_AFTER: dict[str, Tier] = {"stale state": "smoke", "random": "standard",
 
 
 def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -> Choice:
-    """Returns the choice for an operator. `counts` are how many random cases of the pool `standard` and `full` get, at most."""
+    """Returns the choice for an operator.
+
+    `counts` are how many random cases of the pool `standard` and `full` get, at most.
+    """
     model = _model(operator) if operator.lower else None
     chosen = rows.choose(operator, draws)
 

@@ -27,9 +27,9 @@ their tensors."""
 def stale_state(operator: Operator) -> Iterator[Case]:
     """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
-    For each number of the operator, and for each input in any layout: two descriptors with the same inputs that differ in this
-    only, then the second one with another index type, if it has indices. If a provider caches a kernel or a result under an incomplete key, the second
-    case gets the output of the first.
+    For each number of the operator, and for each input in any layout: two descriptors with the same inputs that differ
+    in this only, then the second one with another index type, if it has indices. If a provider caches a kernel or a
+    result under an incomplete key, the second case gets the output of the first.
     """
     groups: dict[object, list[OperatorDesc]] = {}
     spec = operator.descriptor.spec()
@@ -76,7 +76,9 @@ def stale_state(operator: Operator) -> Iterator[Case]:
 
 
 def nans(operator: Operator, rows: Iterable[Row]) -> Iterator[Case]:
-    """Gives cases that move NaNs with a payload, a quiet and a signalling one, for each float type of an operator's data."""
+    """Gives cases that move NaNs with a payload, a quiet and a signalling one, for each float type of an operator's
+    data.
+    """
     if not operator.descriptor.data_tensors():
         return
     rows = list(rows)

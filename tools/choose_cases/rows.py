@@ -1,7 +1,8 @@
-"""Chooses rows of the covering arrays: random ones that hold every class, every pair, every triple, and that catch planted faults.
+"""Chooses rows of the covering arrays: random ones that hold every class, every pair, every triple, and that catch
+planted faults.
 
-A row has one class of every parameter, and a descriptor that has them; `covering_row` makes it of a seed. Many rows are made and few are
-kept. A pair that no row has counts as impossible.
+A row has one class of every parameter, and a descriptor that has them; `covering_row` makes it of a seed. Many rows are
+made and few are kept. A pair that no row has counts as impossible.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ def covering_row(operator: Operator, seed: int, part: str = "pairs") -> Row:
     left, most = list(factors), max(target, 1 << 17)
 
     def sizes(source: RandomSource, count: int, max_elements: int) -> list[int]:
-        """Draws the sizes of one tensor: factors of the target go to random dimensions. The other tensors get the rest."""
+        """Draws the sizes of one tensor: factors of the target go to random dimensions.
+
+        The other tensors get the rest.
+        """
         drawn = [1] * count
         for factor in list(left) if count and source.integer(0, 2) else ():
             if source.integer(0, 3) and prod(drawn) * factor <= max_elements:
@@ -116,7 +120,9 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
 
 
 def cases_in(desc: OperatorDesc, choice: Mapping[str, str]) -> list[Case]:
-    """Returns the cases of a descriptor with the values of a choice, one per round of its data; empty if there are none."""
+    """Returns the cases of a descriptor with the values of a choice, one per round of its data; empty if there are
+    none.
+    """
     if not possible_values(desc, choice):
         return []
     values = choice.get("index_pattern", ""), choice.get("data_pattern", "")
@@ -142,7 +148,8 @@ def combinations(choice: Choice, size: int) -> list[tuple[tuple[int, str], ...]]
 
 
 def cover(found: dict[int, Choice], size: int, start: Iterable[int] = ()) -> list[int]:
-    """Returns the seeds of rows that hold every combination of `size` classes that any row holds, the richest rows first.
+    """Returns the seeds of rows that hold every combination of `size` classes that any row holds, the richest rows
+    first.
 
     Combinations that the rows of `start` hold are left out.
     """
@@ -185,7 +192,9 @@ def _missed(operator: Operator, seeds: list[int], cases: Iterable[Case] = ()) ->
 
 
 def extra(operator: Operator, part: str, draws: int) -> list[int]:
-    """Returns the seeds of one row for each wide or large class: of the first ENOUGH rows, the one with the smallest tensors."""
+    """Returns the seeds of one row for each wide or large class: of the first ENOUGH rows, the one with the smallest
+    tensors.
+    """
     names = {"wide": size_classes.WIDE, "large": size_classes.LARGE}[part]["output_elements"]
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for seed in range(draws):
@@ -200,7 +209,10 @@ def extra(operator: Operator, part: str, draws: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Rows:
-    """The seeds of the chosen rows. `smoke` are the first ones of `pairs`. `triples` hold the triples that `pairs` do not."""
+    """The seeds of the chosen rows.
+
+    `smoke` are the first ones of `pairs`. `triples` hold the triples that `pairs` do not.
+    """
 
     smoke: list[int]
     pairs: list[int]

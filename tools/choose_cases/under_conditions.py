@@ -1,9 +1,10 @@
 """Chooses random cases of an operator that catch many faults which happen only under a condition.
 
-A pool of random cases is drawn, as `python tools/bench conditional` does, but with other seeds. Every fault that the command can draw
-from a case of the pool is listed, with the chance of this fault. Those that the tier catches without its chosen cases are left out. Then
-one case of the pool after the other is taken: the one that catches most of what is left, for the elements that it costs. From a tenth of
-the pool nothing is taken. How many faults of this tenth the chosen cases catch is printed.
+A pool of random cases is drawn, as `python tools/bench conditional` does, but with other seeds. Every fault that the
+command can draw from a case of the pool is listed, with the chance of this fault. Those that the tier catches without
+its chosen cases are left out. Then one case of the pool after the other is taken: the one that catches most of what is
+left, for the elements that it costs. From a tenth of the pool nothing is taken. How many faults of this tenth the
+chosen cases catch is printed.
 """
 
 from __future__ import annotations
@@ -44,11 +45,15 @@ Name = tuple[str, int]
 """An operator and the number of one of its random cases."""
 
 Row = tuple[str, tuple[Hashable, ...], tuple[bool, ...], int, int]
-"""A case: its id, its value of each entry, whether each effect changes its output, its elements, its largest tensor's bytes."""
+"""A case: its id, its value of each entry, whether each effect changes its output, its elements, its largest tensor's
+bytes."""
 
 
 def choose(operator: str, before: Sequence[Case], count: int, pool: int) -> list[Case]:
-    """Returns at most `count` chosen cases from a pool of so many, the most useful first. `before` are the tier's other cases."""
+    """Returns at most `count` chosen cases from a pool of so many, the most useful first.
+
+    `before` are the tier's other cases.
+    """
     names = [(operator, number) for number in range(pool)]
     with ProcessPoolExecutor() as processes:
         drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])

@@ -57,7 +57,9 @@ _MOST_TENSORS = 6
 
 
 def _near(value: int | tuple[int, ...]) -> Iterator[int | tuple[int, ...]]:
-    """Gives the numbers one higher and one lower; the arrays with one number changed so, and the array without its last number."""
+    """Gives the numbers one higher and one lower; the arrays with one number changed so, and the array without its last
+    number.
+    """
     if isinstance(value, int):
         yield from (value + 1, value - 1)
         return

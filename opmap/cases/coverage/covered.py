@@ -1,4 +1,5 @@
-"""Measures the coverage of a set of cases: classes, pairs, rules, examples, fields. `tools/adequacy` measures more of a whole tier."""
+"""Measures the coverage of a set of cases: classes, pairs, rules, examples, fields. `tools/adequacy` measures more of a
+whole tier."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class Covered:
     """The coverage of the cases of one operator.
 
     Pairs are counted only for cases that have a class of every parameter, because the covering arrays contain only such
-    cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is another case in a variant
-    does not count.
+    cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is another case in a
+    variant does not count.
     """
 
     operator: str
@@ -53,13 +54,17 @@ class Covered:
 
     @cached_property
     def _all_rules(self) -> set[str]:
-        """The ids of the operator's rules that a descriptor can break, and of the TENSOR rules that a case can be at."""
+        """The ids of the operator's rules that a descriptor can break, and of the TENSOR rules that a case can be
+        at.
+        """
         rules = self.definition.descriptor.spec().rules
         return {rule.id for rule in rules if rule.breaks} | {*self.reachable_tensor_rules}
 
     @property
     def reachable_tensor_rules(self) -> list[str]:
-        """The ids of the TENSOR rules that a case can be at: if all tensors have four dimensions, none is near one or eight."""
+        """The ids of the TENSOR rules that a case can be at: if all tensors have four dimensions, none is near one or
+        eight.
+        """
         low, high = self.definition.dimension_counts
         ids, (fewest, most) = tensor_rule_ids(reachable=True), tensor_rules().dimension_counts
         return ids if low == fewest or high == most else [id for id in ids if id != "TENSOR.C1"]

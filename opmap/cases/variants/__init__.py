@@ -1,7 +1,7 @@
 """Variants: how a descriptor is run on an execution provider. Each is a form of the model and a run mode.
 
-`forms` holds the forms of the model, `run_modes` the ways of running it, `proofs` what proves that a run took the execution
-path, and `registry` the declared pairs. `variant_run` performs one.
+`forms` holds the forms of the model, `run_modes` the ways of running it, `proofs` what proves that a run took the
+execution path, and `registry` the declared pairs. `variant_run` performs one.
 """
 
 from .drafts import Form

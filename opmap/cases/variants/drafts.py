@@ -20,8 +20,9 @@ from .formed import Formed, Inputs, plain_feeds
 class ModelDraft:
     """An editable copy of a mapping's model. `first` are the inputs of the case itself.
 
-    `data` and `indices` are the fields of the graph inputs, `outputs` those of the outputs, `output` is the first of them.
-    `constants` are the graph inputs that are no fields: constants that are fed. All are names of values in the graph.
+    `data` and `indices` are the fields of the graph inputs, `outputs` those of the outputs, `output` is the first of
+    them. `constants` are the graph inputs that are no fields: constants that are fed. All are names of values in the
+    graph.
     """
 
     def __init__(self, mapped: MappedModel, first: Inputs) -> None:
@@ -124,8 +125,8 @@ class ModelDraft:
     def copy_data(self, field: str) -> None:
         """Puts a node that copies a graph input before all nodes that read it, bit by bit.
 
-        The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every type.
-        The CPU EP's Tile makes float16's signalling NaNs quiet.
+        The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every
+        type. The CPU EP's Tile makes float16's signalling NaNs quiet.
         """
         copy = f"{field}.copy"
         self.redirect(field, copy)
@@ -182,8 +183,8 @@ def concat(source: str, target: str) -> onnx.NodeProto:
 class Form:
     """A form of the model.
 
-    `make(draft)` returns the model in this form; None if the descriptor has no such form. It is not asked if the model has no
-    inputs of the kind that the form is `of`.
+    `make(draft)` returns the model in this form; None if the descriptor has no such form. It is not asked if the model
+    has no inputs of the kind that the form is `of`.
     """
 
     name: str

@@ -63,8 +63,8 @@ class Inputs:
     def expects(self, output: memoryview) -> bool:
         """Returns whether this is the documented output. If so, `expected` takes no memory of its own.
 
-        `output` holds bit patterns. Returns False without a comparison if `expected` is known, or if the documented output
-        cannot be computed in pieces.
+        `output` holds bit patterns. Returns False without a comparison if `expected` is known, or if the documented
+        output cannot be computed in pieces.
         """
         tensors = self.desc.pseudocode_tensors(self.tensors)
         if self._known or not equals_documented(self.desc.access, tensors, output):
@@ -84,8 +84,8 @@ class Formed:
 
     - `model`: the ONNX model. `files` are files beside it, by relative name, that it refers to.
     - `mapped`: the mapping whose model the form was made of.
-    - `feeds`: gives the arrays to feed, by the names of the graph's inputs. Inputs other than the case's own may have other
-      values, and other sizes if the form is `dynamic`.
+    - `feeds`: gives the arrays to feed, by the names of the graph's inputs. Inputs other than the case's own may have
+      other values, and other sizes if the form is `dynamic`.
     - `outputs`: graph output -> the field whose values it must have. An output's field stands for the expected output,
       an input's field for a copy of this input. The order is the graph's.
     - `unfed`: the graph inputs that are not fed.
@@ -119,7 +119,10 @@ class Formed:
 
     @property
     def feeds_constants(self) -> bool:
-        """Whether numbers are fed that have no default, and that the EP needs to know. Of a fed matrix only the sizes count."""
+        """Whether numbers are fed that have no default, and that the EP needs to know.
+
+        Of a fed matrix only the sizes count.
+        """
         numbers = {name for name, tensor in self.mapped.lowering.fed.items() if len(tensor.sizes) < 2}
         return bool(numbers - {tensor.name for tensor in self.model.graph.initializer})
 

@@ -1,8 +1,8 @@
 """Forms that differ in how data and indices reach the operator: as initializer, default, constant or output of a node.
 
 A form for index tensors treats all index tensors alike, and a form for data treats all other inputs alike. A descriptor
-without such inputs has no such form. Without graph inputs, ONNX Runtime computes the only node before the run: so data alone is
-no constant, and constants that are fed are initializers only where it folds nothing.
+without such inputs has no such form. Without graph inputs, ONNX Runtime computes the only node before the run: so data
+alone is no constant, and constants that are fed are initializers only where it folds nothing.
 """
 
 from __future__ import annotations

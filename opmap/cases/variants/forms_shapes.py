@@ -108,7 +108,8 @@ def _opset(version: int, draft: ModelDraft) -> Formed | None:
     """Returns the form with this opset.
 
     There is none if an operator, an attribute or a data type of the model is not in the opset, if there are negative
-    indices and the opset has none, or if the DirectML EP lacks the operator in this opset. The mapping's own opset has none. Above AUXILIARY_OPSET there are only models of one node.
+    indices and the opset has none, or if the DirectML EP lacks the operator in this opset. The mapping's own opset has
+    none. Above AUXILIARY_OPSET there are only models of one node.
     """
     nodes = draft.graph.node
     if version > AUXILIARY_OPSET and len(nodes) > 1:
@@ -133,7 +134,9 @@ for _version in OPSETS:
 
 
 def _fits(node: onnx.NodeProto, version: int) -> bool:
-    """Returns whether an opset has a node's operator, its attributes, and the words that are attributes. ONNX checks the rest.
+    """Returns whether an opset has a node's operator, its attributes, and the words that are attributes.
+
+    ONNX checks the rest.
 
     Removes attributes that the opset lacks, if they have their default value.
     """

@@ -31,8 +31,8 @@ _Group = tuple[_Place, ...]
 def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> Inputs:
     """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
 
-    Every data element changes. Every index changes if there is another element that it can name; it stays negative or not
-    negative. An index out of range stays.
+    Every data element changes. Every index changes if there is another element that it can name; it stays negative or
+    not negative. An index out of range stays.
     """
     desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
@@ -101,8 +101,8 @@ def _candidates(sizes: _Sizes, groups: Sequence[_Group], by: int, limits: Mappin
 def _groups(desc: OperatorDesc) -> Iterator[_Group]:
     """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
 
-    A dimension either changes alone, or together with one dimension of another tensor that has the same size, or with those of all
-    other tensors that stand at the same place and have the same size.
+    A dimension either changes alone, or together with one dimension of another tensor that has the same size, or with
+    those of all other tensors that stand at the same place and have the same size.
     """
     sizes = _own_sizes(desc)
     places = [(name, at) for name, size in sizes.items() for at in range(len(size))]

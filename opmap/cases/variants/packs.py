@@ -17,7 +17,8 @@ from .run_modes import PLAIN, SERIALIZED, SESSION, VariantStep
 from .variant_run import VariantRun
 
 PACKED = "packed"
-"""The variant in the record of a case that ran in a pack. It follows the name of the case's own variant: `init.packed`."""
+"""The variant in the record of a case that ran in a pack. It follows the name of the case's own variant:
+`init.packed`."""
 
 
 def can_share(variant: Variant) -> bool:
@@ -29,20 +30,24 @@ def can_share(variant: Variant) -> bool:
 
 
 def can_be_packed(variant: Variant) -> bool:
-    """Returns whether cases of a variant can be packed: those of the catalogue itself, whose session is the usual one."""
+    """Returns whether cases of a variant can be packed: those of the catalogue itself, whose session is the usual
+    one.
+    """
     return variant.base is None and variant.run_mode.name == PLAIN
 
 
 def packed_name(variant: str) -> str:
-    """Returns the name of a variant in the record of a case that ran in a pack: `packed`, `init.packed`, `node.packed`."""
+    """Returns the name of a variant in the record of a case that ran in a pack: `packed`, `init.packed`,
+    `node.packed`.
+    """
     return PACKED if variant == PLAIN else f"{variant}.{PACKED}"
 
 
 class Pack:
     """The models of several cases as one. `model` is the ONNX model.
 
-    Every name of the n-th member's model begins with `case<n>.` here. All members need the same opset and IR version, and no
-    subgraphs, functions or files; variants that `can_be_packed` have models of this kind.
+    Every name of the n-th member's model begins with `case<n>.` here. All members need the same opset and IR version,
+    and no subgraphs, functions or files; variants that `can_be_packed` have models of this kind.
     """
 
     def __init__(self, members: Sequence[Formed]) -> None:
@@ -63,7 +68,10 @@ class Pack:
         return serialized
 
     def go(self, runs: Sequence[VariantRun]) -> Result:
-        """Runs the pack in the main session, and checks the outputs of each member. Raises ProviderError if it fails."""
+        """Runs the pack in the main session, and checks the outputs of each member.
+
+        Raises ProviderError if it fails.
+        """
         first = runs[0]
         first.perform(VariantStep(Open(session=SESSION, model=np.frombuffer(self.model_bytes, np.uint8))))
         feeds = self.feeds(run.formed.feeds(run.first) for run in runs)

@@ -10,7 +10,8 @@ from .run_modes import SESSION
 from .variant_run import VariantRun
 
 Proof = Callable[[VariantRun], "str | None"]
-"""Looks at what a run has shown. Returns None if the execution path is proven, else what is wrong or lacking, in one line."""
+"""Looks at what a run has shown. Returns None if the execution path is proven, else what is wrong or lacking, in one
+line."""
 
 _FUSED = "FusedNode"
 """A part of the name of every node that the DirectML EP made of several nodes, or of one."""
@@ -31,7 +32,9 @@ def fused(run: VariantRun) -> str | None:
 
 
 def fused_if_it_can(run: VariantRun) -> str | None:
-    """Each run ran fused nodes only; or the operator's own node, if constants are fed: no session fuses it when it is created."""
+    """Each run ran fused nodes only; or the operator's own node, if constants are fed: no session fuses it when it is
+    created.
+    """
     return ran(run) if run.formed.feeds_constants else fused(run)
 
 
@@ -42,7 +45,10 @@ def one_fused_node(run: VariantRun) -> str | None:
 
 
 def ran(run: VariantRun) -> str | None:
-    """The profile has an event of the operator's own node on the provider for each run. A fused node has another name."""
+    """The profile has an event of the operator's own node on the provider for each run.
+
+    A fused node has another name.
+    """
     op_type = run.formed.mapped.lowering.op_type
     got = sum(event.op_type == op_type and event.provider == run.provider for event in run.events())
     if got < _runs(run):

@@ -24,7 +24,8 @@ Share = Literal["all", "descriptors", "values", "few", "one"]
 """How many cases of `standard` a variant gets, for each operator.
 
 - `all`: every case.
-- `descriptors`: one case for each descriptor that ONNX can express, for a variant whose evidence does not depend on values.
+- `descriptors`: one case for each descriptor that ONNX can express, for a variant whose evidence does not depend on
+  values.
 - `values`: enough cases for each class of data type, index type, rank class and axis class.
 - `few`: the same without the data type, for a variant that costs much time.
 - `one`: one case, for a variant that is not worth more."""
@@ -35,8 +36,8 @@ class Variant:
     """A named pair of a form and a run mode, with its proof.
 
     - `name`: the last level of a case id. `text` says in one sentence or two what the variant does.
-    - `base`: the variant of the cases that it is made of. A variant without a base adds no level to a case id: its cases
-      are the catalogue's own.
+    - `base`: the variant of the cases that it is made of. A variant without a base adds no level to a case id: its
+      cases are the catalogue's own.
     - `providers`: the execution providers that have it; None means all.
     - `tier`: the first tier with cases of this variant. `share`: how many cases it gets in `standard`.
     - `proofs`: execution provider -> (source, proof). `source` names the evidence, as a record's `path_proof` has it.
@@ -66,7 +67,10 @@ class Variant:
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A variant as it stands in `variants.toml`. `directml` and `cpu` are the names of the proofs that must all hold there."""
+    """A variant as it stands in `variants.toml`.
+
+    `directml` and `cpu` are the names of the proofs that must all hold there.
+    """
 
     text: str
     form: str = "static"

@@ -1,11 +1,12 @@
 """Run modes: the ways of running a model. Each is a list of steps, with the inputs whose outputs each step must return.
 
-They follow from ONNX Runtime's Python API: InferenceSession, IOBinding, OrtValue, SessionOptions, RunOptions. What the API
-allows beside them has no run mode:
+They follow from ONNX Runtime's Python API: InferenceSession, IOBinding, OrtValue, SessionOptions, RunOptions. What the
+API allows beside them has no run mode:
 
 | left out | why |
 |---|---|
-| run_with_ortvaluevector, DLPack, sparse OrtValues | other Python types for the same call, or types that the operators do not take |
+| run_with_ortvaluevector, DLPack, sparse OrtValues | other Python types for the same call, or types that the operators
+do not take |
 | set_providers, disable_fallback, enable_fallback | the session is created anew, as by the constructor |
 | set_provider_selection_policy | chooses the same device and queue as `own-queue` |
 | add_initializer | a contract probe: the DirectML EP ignores the value (`opmap known added-initializer-ignored`) |
@@ -16,7 +17,8 @@ allows beside them has no run mode:
 | device_id, performance_preference, disable_metacommands | options of a whole run of opmap |
 | terminate, only_execute_path_to_fetches, memory arena shrinkage | end a run, or act after it |
 | LoRA adapters, tuning results, custom operators, EP contexts | the DirectML EP has none of them |
-| several sessions at once, feeds of a wrong type or shape, values that outlive a session | no run of one model: contract probes |
+| several sessions at once, feeds of a wrong type or shape, values that outlive a session | no run of one model:
+contract probes |
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ SESSION = "session"
 """The name of a variant's main session."""
 
 PLAIN = "plain"
-"""The run mode that runs the model once; also the variant of a case that names no other: the mapping's own model, run once."""
+"""The run mode that runs the model once; also the variant of a case that names no other: the mapping's own model, run
+once."""
 
 SERIALIZED = "serialized"
 """The run mode in which the DirectML EP writes its graph, from which the descriptor is proven."""
@@ -82,9 +85,9 @@ Steps = Callable[[Formed, Inputs], Iterable[VariantStep]]
 class RunMode:
     """A way of running a model.
 
-    `steps(formed, first)` gives the steps for a model; `first` are the inputs of the case itself. `accepts(first, formed)`
-    returns whether this model can run in this mode. `portable` is whether the mode only opens and runs sessions of the
-    usual setup, which any provider with sessions can do.
+    `steps(formed, first)` gives the steps for a model; `first` are the inputs of the case itself.
+    `accepts(first, formed)` returns whether this model can run in this mode. `portable` is whether the mode only opens
+    and runs sessions of the usual setup, which any provider with sessions can do.
     """
 
     name: str
@@ -172,7 +175,9 @@ def _serialized(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
 
 
 def _several(run_config: Mapping[str, str] = {}, **setup: Any) -> Steps:
-    """Returns the mode that runs a session of this setup several times, each time with other values, the case's last."""
+    """Returns the mode that runs a session of this setup several times, each time with other values, the case's
+    last.
+    """
 
     def steps(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
         yield opened(formed, **setup)

@@ -23,8 +23,9 @@ MOST_COPIED = 1 << 22
 class Check:
     """One output that was held against its expected values.
 
-    `label` says which run and output it is, `field` which tensor of the descriptor it must equal. `expected` has None for
-    undocumented elements; `actual` has the expected bit pattern where its own stands for the same number. `problem` is what is wrong with its type or shape; `actual` is None then.
+    `label` says which run and output it is, `field` which tensor of the descriptor it must equal. `expected` has None
+    for undocumented elements; `actual` has the expected bit pattern where its own stands for the same number. `problem`
+    is what is wrong with its type or shape; `actual` is None then.
     """
 
     label: str
@@ -38,8 +39,8 @@ class Check:
 class VariantRun:
     """Performs the steps of a variant. `perform` performs one step on a provider.
 
-    `first` are the inputs of the case itself, `formed` its model, `provider` the name of the provider. With `profile`, the
-    main session records the nodes that run.
+    `first` are the inputs of the case itself, `formed` its model, `provider` the name of the provider. With `profile`,
+    the main session records the nodes that run.
     """
 
     def __init__(
@@ -115,8 +116,8 @@ class VariantRun:
     ) -> None:
         """Compares the outputs of a run with the expected ones.
 
-        `names` are the outputs that were asked for, in order; by default all. `lasting` is whether nothing writes into the
-        memory of the outputs any more.
+        `names` are the outputs that were asked for, in order; by default all. `lasting` is whether nothing writes into
+        the memory of the outputs any more.
         """
         names, outputs = list(names or self.formed.outputs), result.outputs
         problem = result.malformed

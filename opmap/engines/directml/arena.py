@@ -1,4 +1,5 @@
-"""The memory of a device: a buffer of the device, one to fill it from, and one to read it back. They grow and are kept."""
+"""The memory of a device: a buffer of the device, one to fill it from, and one to read it back. They grow and are
+kept."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ _STATES = {
 
 
 class Buffer:
-    """A buffer that is replaced by a larger one if more bytes are needed. Buffers of the host are mapped at `address`."""
+    """A buffer that is replaced by a larger one if more bytes are needed.
+
+    Buffers of the host are mapped at `address`.
+    """
 
     def __init__(self, device: Device, heap: int):
         self._device, self._heap = device, heap

@@ -1,4 +1,5 @@
-"""COM interfaces: their tables as data, and calls through them. A call goes to the address in the object's virtual table."""
+"""COM interfaces: their tables as data, and calls through them. A call goes to the address in the object's virtual
+table."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Interface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A COM interface. `methods` is how many methods it adds to those of `extends`; `table` has the ones that are used."""
+    """A COM interface.
+
+    `methods` is how many methods it adds to those of `extends`; `table` has the ones that are used.
+    """
 
     header: str
     iid: str
@@ -94,7 +98,9 @@ class Com:
         return ctypes.cast(table or 0, POINTER(c_void_p))
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method, and returns its result. For a method that returns a struct, the first argument is its address.
+        """Calls a method, and returns its result.
+
+        For a method that returns a struct, the first argument is its address.
 
         Raises CallFailed if the method returns a failed HRESULT.
         """

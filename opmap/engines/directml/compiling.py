@@ -13,8 +13,8 @@ from .dispatchable import Dispatchable, NativeDesc
 def compiled(device: Device, dispatchable: Dispatchable, *, flags: int = 0, graph: bool = False) -> Com:
     """Returns the compiled operator, which the caller releases. `flags` are DML_EXECUTION_FLAGS.
 
-    Raises CallFailed if DirectML refuses the descriptor (CreateOperator) or cannot compile it, ProviderError if a number
-    does not fit its member.
+    Raises CallFailed if DirectML refuses the descriptor (CreateOperator) or cannot compile it, ProviderError if a
+    number does not fit its member.
     """
     desc = NativeDesc(dispatchable)
     with device.directml.create("IDMLOperator", "CreateOperator", desc.address) as operator:

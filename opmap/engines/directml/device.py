@@ -21,8 +21,8 @@ FIRST_DESCRIPTORS = 256
 class Device:
     """A Direct3D 12 device and a DirectML device on it, which run one command list at a time.
 
-    `adapter` is the adapter's index in DXGI's order; None is the first one. Raises CallFailed or ProviderError if a device cannot be
-    created.
+    `adapter` is the adapter's index in DXGI's order; None is the first one. Raises CallFailed or ProviderError if a
+    device cannot be created.
     """
 
     def __init__(
@@ -88,7 +88,10 @@ class Device:
         self.tables: list[Com] = []
 
     def binding_table(self, number: int, desc: object) -> Com:
-        """Returns the binding table of this number, reset to a DML_BINDING_TABLE_DESC. Tables are kept for later use."""
+        """Returns the binding table of this number, reset to a DML_BINDING_TABLE_DESC.
+
+        Tables are kept for later use.
+        """
         if number < len(self.tables):
             self.tables[number].call("Reset", desc)
         else:

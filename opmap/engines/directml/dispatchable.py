@@ -28,7 +28,8 @@ class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of an operator's struct: a tensor (`input` or `output`), a number, an array of them, or a NULL pointer.
+    """One member of an operator's struct: a tensor (`input` or `output`), a number, an array of them, or a NULL
+    pointer.
 
     A tensor that is left out has no `tensors`.
     """
@@ -70,7 +71,8 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
 def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctypes.Structure]:
     """Returns the struct of an operator. `fields` are pairs of name and kind in their order.
 
-    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes, a scalar 8.
+    A tensor is a pointer to a DML_TENSOR_DESC, an array is a pointer to its first element, a number has 4 bytes, a
+    scalar 8.
     """
     types = {"uint": c_uint32, "int": c_uint32, "float": c_uint32, "scalar": c_uint64}
     members = [(field, types.get(kind, c_void_p)) for field, kind in fields]
@@ -80,7 +82,8 @@ def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctyp
 class NativeDesc:
     """A DML_OPERATOR_DESC with everything that it points to. `address` is valid as long as this object lives.
 
-    Raises ProviderError if a number of the descriptor does not fit its member, or if the struct cannot hold its strides.
+    Raises ProviderError if a number of the descriptor does not fit its member, or if the struct cannot hold its
+    strides.
     """
 
     def __init__(self, dispatchable: Dispatchable):
@@ -104,7 +107,8 @@ class NativeDesc:
         return addressof(self.desc)
 
     def _tensors(self, tensors: Sequence[BufferTensor], kind: Kind) -> int | None:
-        """Returns the address of an array with a DML_TENSOR_DESC for each tensor; None, a NULL pointer, without the one tensor.
+        """Returns the address of an array with a DML_TENSOR_DESC for each tensor; None, a NULL pointer, without the one
+        tensor.
 
         Empty ones follow: DirectML refuses them if a number says that there are more tensors.
         """
@@ -153,7 +157,10 @@ def _bits(number: int, kind: Kind) -> int:
 
 
 def _fits(number: int, bits: int) -> int:
-    """Returns a number. Raises ProviderError if it does not fit an unsigned member of so many bits: ctypes would cut it."""
+    """Returns a number.
+
+    Raises ProviderError if it does not fit an unsigned member of so many bits: ctypes would cut it.
+    """
     if not 0 <= number < 1 << bits:
         raise ProviderError(f"a member of {bits} bits must be 0 to 2^{bits} - 1, got {shown(number)}")
     return number

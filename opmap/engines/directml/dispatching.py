@@ -29,10 +29,12 @@ GUARD = 256
 """How many bytes after the end of a tensor belong to its region: nothing may write them."""
 
 _ALIGNMENT = 4096
-"""Every region starts at a multiple of this, and of its tensor's alignment: only the offset within it can be a wrong one."""
+"""Every region starts at a multiple of this, and of its tensor's alignment: only the offset within it can be a wrong
+one."""
 
 MAX_BYTES = 2**31
-"""The most bytes that the regions of one operator may take, from the first to the last. A high alignment leaves large gaps."""
+"""The most bytes that the regions of one operator may take, from the first to the last. A high alignment leaves large
+gaps."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def direct3d_device(adapter: Com | None) -> Com:
 
 
 def directml_device(device: Com) -> Com:
-    """Returns a DirectML device on a Direct3D 12 device, as the DirectML EP creates its own: feature level 5_0 or above.
+    """Returns a DirectML device on a Direct3D 12 device, as the DirectML EP creates its own: feature level 5_0 or
+    above.
 
     Raises CallFailed or ProviderError.
     """

@@ -60,9 +60,8 @@ def resolve_adapter(
     if device_id is not None:
         named_at_index = [a for a in named if a.index == device_id]
         if not named_at_index:
-            raise InputError(
-                f"--adapter and --device-id must mean the same adapter, got {shown(substring)} and {device_id}; {listed}"
-            )
+            got = f"{shown(substring)} and {device_id}"
+            raise InputError(f"--adapter and --device-id must mean the same adapter, got {got}; {listed}")
         return named_at_index[0]
     if substring is None:
         return min(named, key=lambda a: a.software)
@@ -74,7 +73,9 @@ def resolve_adapter(
 
 
 def candidates(*, substring: str | None = None, device_id: int | None = None) -> Iterator[Adapter | None]:
-    """Yields the adapter of this machine that resolve_adapter chooses. Without a choice, yields the other hardware adapters after it.
+    """Yields the adapter of this machine that resolve_adapter chooses.
+
+    Without a choice, yields the other hardware adapters after it.
 
     Yields None if this machine lists no adapters and neither `substring` nor `device_id` is given. Raises InputError as
     resolve_adapter does, and if one of the two is given but adapters cannot be listed.
@@ -96,9 +97,11 @@ def candidates(*, substring: str | None = None, device_id: int | None = None) ->
 
 
 def device_class(adapter: Adapter, wine: str | None) -> DeviceClass:
-    """Returns `emulated` for software adapters (WARP) and for Vulkan devices on the CPU, `translated` for others under Wine.
+    """Returns `emulated` for software adapters (WARP) and for Vulkan devices on the CPU, `translated` for others under
+    Wine.
 
-    Returns `hardware` for all others. `wine` is Wine's version, or None. Under Wine, what Vulkan does not call a GPU is emulated.
+    Returns `hardware` for all others. `wine` is Wine's version, or None. Under Wine, what Vulkan does not call a GPU is
+    emulated.
     """
     software = adapter.software or any(name in adapter.name.casefold() for name in SOFTWARE_NAMES)
     if software or (wine is not None and adapter.vulkan not in GPU_TYPES):

@@ -11,7 +11,8 @@ import msgspec
 from ...errors import OpmapError, ProviderError
 
 DeviceClass = Literal["hardware", "translated", "emulated", "cpu"]
-"""What a device is: a GPU with its own driver, a GPU whose Vulkan driver stands below Direct3D 12, software in place of a GPU, or a CPU."""
+"""What a device is: a GPU with its own driver, a GPU whose Vulkan driver stands below Direct3D 12, software in place of
+a GPU, or a CPU."""
 
 
 class Fact(msgspec.Struct, frozen=True):

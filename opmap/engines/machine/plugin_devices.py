@@ -27,7 +27,12 @@ try:
     names = list(plugin.get_ep_names()) if hasattr(plugin, "get_ep_names") else [plugin.get_ep_name()]
     onnxruntime.register_execution_provider_library(names[0], plugin.get_library_path())
     found = [
-        {"ep_name": d.ep_name, "type": d.device.type.name, "vendor": d.device.vendor, "metadata": dict(d.device.metadata)}
+        {
+            "ep_name": d.ep_name,
+            "type": d.device.type.name,
+            "vendor": d.device.vendor,
+            "metadata": dict(d.device.metadata),
+        }
         for d in onnxruntime.get_ep_devices()
         if d.ep_name in names
     ]

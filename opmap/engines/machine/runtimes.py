@@ -1,7 +1,7 @@
 """Which ONNX Runtime is installed, and which plugin EPs. It asks the files that are there, not a list of names.
 
-Several distributions install the same package `onnxruntime` (onnxruntime-directml, onnxruntime-webgpu, ...): two of them in one
-folder break each other's files. A plugin EP has a package of its own and lives beside any of them.
+Several distributions install the same package `onnxruntime` (onnxruntime-directml, onnxruntime-webgpu, ...): two of
+them in one folder break each other's files. A plugin EP has a package of its own and lives beside any of them.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def require_one(versions: dict[str, str] | None = None) -> str:
     if versions is None:
         versions = installed()
         if not versions and (broken := sorted({name for name, _ in _distributions(FAMILY)})):
-            raise ProviderError(
-                f"{' and '.join(broken)} cannot be imported, its files are missing: {replace_command(broken, broken[0])}"
-            )
+            command = replace_command(broken, broken[0])
+            raise ProviderError(f"{' and '.join(broken)} cannot be imported, its files are missing: {command}")
     if not versions:
         wanted = DIRECTML_WHEELS.get(sysconfig.get_platform(), FAMILY)
         raise ProviderError(f"ONNX Runtime is not installed: {install_command(wanted)}")
@@ -82,10 +81,8 @@ def require_one(versions: dict[str, str] | None = None) -> str:
         pairs = " and ".join(f"{name} {version}" for name, version in versions.items())
         own = (name for name in versions if name != FAMILY)  # the plain one may be there as a dependency alone
         keep = next((name for name in DIRECTML_WHEELS.values() if name in versions), next(own, FAMILY))
-        raise ProviderError(
-            f"{pairs} are installed together, and overwrite each other's files: {uninstall_command(list(versions))}, then"
-            f" {install_command(keep)}"
-        )
+        commands = f"{uninstall_command(list(versions))}, then {install_command(keep)}"
+        raise ProviderError(f"{pairs} are installed together, and overwrite each other's files: {commands}")
     return next(iter(versions))
 
 
@@ -185,7 +182,10 @@ def _distributions(package: str | None = None) -> Iterator[tuple[str, metadata.D
 
 
 def _packages(distribution: metadata.Distribution) -> set[str]:
-    """Returns the top-level packages of a distribution, by its list of files. Some systems keep only `top_level.txt`."""
+    """Returns the top-level packages of a distribution, by its list of files.
+
+    Some systems keep only `top_level.txt`.
+    """
     try:
         files = distribution.read_text("RECORD") or distribution.read_text("installed-files.txt")
         return set(_PACKAGES.findall(files)) if files else set((distribution.read_text("top_level.txt") or "").split())

@@ -4,8 +4,8 @@ The module can be imported on every system, but its calls work on Windows (and W
 names on Windows only. A function that uses one of them begins with a check of `sys.platform`, so that a type checker on
 another system skips the rest of the function.
 
-DXGI knows the driver version of an adapter: since WDDM 2.3 it is the version of the whole driver package. Under Wine it is
-not reported, because the layers that replace a driver there invent one.
+DXGI knows the driver version of an adapter: since WDDM 2.3 it is the version of the whole driver package. Under Wine it
+is not reported, because the layers that replace a driver there invent one.
 
 Every COM interface is released after use. System DLLs are loaded from System32 only. No DLL of DirectML or
 Direct3D 12 is loaded.

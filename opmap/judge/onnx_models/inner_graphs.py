@@ -1,8 +1,8 @@
 """The graphs inside a model: the branches of Ifs, and the bodies of Loops and Scans.
 
-The taken branch of an If is put in its place, so that the nodes in it can be judged like those of the main graph. Only this
-copy of a model is read so: the model that is run keeps its Ifs. Each body, with the values of its first iteration, and each
-branch that is not taken become a model of their own.
+The taken branch of an If is put in its place, so that the nodes in it can be judged like those of the main graph. Only
+this copy of a model is read so: the model that is run keeps its Ifs. Each body, with the values of its first iteration,
+and each branch that is not taken become a model of their own.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def _inlined(given: GivenModel, taken: Mapping[int, str]) -> GivenModel:
 def _branch(
     branch: onnx.GraphProto, node: onnx.NodeProto, graph: onnx.GraphProto, used: set[str]
 ) -> list[onnx.NodeProto]:
-    """Returns the nodes of a branch. Its outputs have the names of the If's outputs; its initializers are added to the graph."""
+    """Returns the nodes of a branch.
+
+    Its outputs have the names of the If's outputs; its initializers are added to the graph.
+    """
     copy = onnx.GraphProto()
     copy.CopyFrom(branch)
     computed_names = {name for inner in copy.node for name in inner.output if name}
@@ -151,7 +154,10 @@ def outer_values(given: GivenModel) -> set[str]:
 
 
 def bodies(given: GivenModel, values: Mapping[str, np.ndarray]) -> Iterator[Body]:
-    """Gives the branches that are not taken, and the bodies of the Loops and Scans. `values` are those of the main graph."""
+    """Gives the branches that are not taken, and the bodies of the Loops and Scans.
+
+    `values` are those of the main graph.
+    """
     for graph, where in given.left_out:
         yield _body(given, where, graph, values, {}, taken=False)
     for node in given.model.graph.node:

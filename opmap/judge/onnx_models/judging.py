@@ -49,7 +49,8 @@ def judge_model(
 ) -> Iterator[Judged]:
     """Gives the record of each node of our operators, with one set of test data, and records of the model as a whole.
 
-    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. `notes` gets what opmap chose. Raises InputError if the model or its test data cannot be used.
+    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. `notes` gets what opmap chose. Raises
+    InputError if the model or its test data cannot be used.
     """
     resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level, dimensions=dimensions)
     prefix = f"{data_set}/" if isinstance(data_set, str) and len(given.data_sets) > 1 else ""
@@ -66,7 +67,10 @@ def judge_model(
 
 
 class _View(Enum):
-    """Which run shows the values of a node: the model's own, or a further one. The value is what the record says of it."""
+    """Which run shows the values of a node: the model's own, or a further one.
+
+    The value is what the record says of it.
+    """
 
     OWN = ""
     INSIDE = "output: {} is not an output of the model; a second run has it as one"
@@ -162,7 +166,10 @@ class _ModelJudge:
     def _of_group(
         self, entries: Sequence[NodeCase], view: _View, own: _ModelRun, fates: Mapping[str, Fate | None]
     ) -> Iterator[tuple[str, Judged]]:
-        """Judges nodes whose values one more run shows; several runs if these are many bytes. Gives each node's first output too."""
+        """Judges nodes whose values one more run shows; several runs if these are many bytes.
+
+        Gives each node's first output too.
+        """
         model = self.named if view is _View.APART else self.as_run
         setup = Setup(disabled_optimizers=UNFOLDED) if view is _View.FOLDED else _USUAL
         for part, names in self._parts(entries, model):
@@ -237,7 +244,10 @@ class _ModelJudge:
     # --- the model as a whole ---
 
     def _whole(self, error: ProviderError) -> Judged:
-        """Returns the record of a model that did not run. A node that may be refused makes it no failure of the provider."""
+        """Returns the record of a model that did not run.
+
+        A node that may be refused makes it no failure of the provider.
+        """
         fields, text = error_fields(error, self.provider), str(error)
         cases = [entry.case for entry in self.resolved.cases if entry.case]
         for entry in self.resolved.cases:
@@ -256,7 +266,9 @@ class _ModelJudge:
         return cases, Record.on(self.provider, name, None, file=self.resolved.given.file, **fields)
 
     def _like(self, name: str, array: np.ndarray, other: np.ndarray) -> bool:
-        """Returns whether two runs gave the same output: the same bits, or nearly the same floats if arithmetic made it."""
+        """Returns whether two runs gave the same output: the same bits, or nearly the same floats if arithmetic made
+        it.
+        """
         if equal(array, other) or {n.op_type for n in self.as_run.model.graph.node} & _RANDOM:
             return True
         if name in self.resolved.exact or array.dtype.kind != "f" or array.shape != other.shape:

@@ -1,4 +1,5 @@
-"""Makes a case of each node of a model: the descriptor that the DirectML EP makes of it, and the values that reach it."""
+"""Makes a case of each node of a model: the descriptor that the DirectML EP makes of it, and the values that reach
+it."""
 
 from __future__ import annotations
 
@@ -57,10 +58,10 @@ class NodeCase:
 class ResolvedModel:
     """A model with one set of test data. `cases` has the nodes of its main graph in their order.
 
-    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by
-    name: those of outputs, and of nodes. It is empty if the model was not run, or did not run; `lost` says that it ended the
-    CPU EP's process. `unused` are nodes that this data does not take, `parts` the bodies of Loops and Scans, and the branches
-    that this data does not take, each with its place in words.
+    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed,
+    by name: those of outputs, and of nodes. It is empty if the model was not run, or did not run; `lost` says that it
+    ended the CPU EP's process. `unused` are nodes that this data does not take, `parts` the bodies of Loops and Scans,
+    and the branches that this data does not take, each with its place in words.
     """
 
     given: GivenModel
@@ -91,10 +92,12 @@ def node_cases(
     feature_level: str = FEATURE_LEVELS[-1],
     dimensions: Mapping[str, int] | None = None,
 ) -> ResolvedModel:
-    """Returns the cases of a model's nodes with one set of its test data, or with other data. If `data_set` is None, opmap makes the data.
+    """Returns the cases of a model's nodes with one set of its test data, or with other data.
 
-    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. Raises InputError if the test data cannot
-    be used.
+    If `data_set` is None, opmap makes the data.
+
+    `dimensions` are sizes for symbolic dimensions of the inputs that opmap makes. Raises InputError if the test data
+    cannot be used.
     """
     if data_set is None:
         data = _generated(given, cpu, feature_level, dimensions or {})
@@ -222,7 +225,8 @@ _SMALL = ((2, 3, 4, 5, 6, 7), (1,), (2,), (4,), (8,), (16,), (32,), (64,))
 
 
 def _generated(given: GivenModel, cpu: CpuValues, feature_level: str, dimensions: Mapping[str, int]) -> DataSet:
-    """Returns inputs for a model without test data: elements that reveal their addresses, and indices that are in range.
+    """Returns inputs for a model without test data: elements that reveal their addresses, and indices that are in
+    range.
 
     The indices are 0 at first. Their limits then follow from the values that reach the nodes.
     """
@@ -249,7 +253,10 @@ def _generated(given: GivenModel, cpu: CpuValues, feature_level: str, dimensions
 
 
 def symbolic_dimensions(given: GivenModel) -> list[str]:
-    """Returns the names of the symbolic dimensions of a model's inputs. A size that is not stated has the name INPUT.NUMBER."""
+    """Returns the names of the symbolic dimensions of a model's inputs.
+
+    A size that is not stated has the name INPUT.NUMBER.
+    """
     return list(dict.fromkeys(name for value in given.required for name in _sizes(value) if isinstance(name, str)))
 
 

@@ -119,7 +119,9 @@ class NodeJudge:
     # --- other opinions ---
 
     def _opinions(self, node: GivenNode, arrays: Mapping[str, np.ndarray]) -> dict[str, Opinion]:
-        """Returns the outputs of the node by the CPU EP, where it is a judge of their type, and by ONNX's reference evaluator."""
+        """Returns the outputs of the node by the CPU EP, where it is a judge of their type, and by ONNX's reference
+        evaluator.
+        """
         operator = OPERATORS[OPERATOR_NODES[node.op_type]]
         cpu = self.cpu.opinion(self.given, node.proto, arrays)
         types = {array.dtype.name.upper() for array in (cpu or {}).values()}
@@ -233,7 +235,9 @@ class NodeJudge:
         return (verdict, odd) if right else (Verdict.MISMATCH, f"{text}; {odd}")
 
     def _computed_otherwise(self) -> bool:
-        """Returns whether the CPU EP computed a node of ours otherwise than the pseudocode: what follows is not right."""
+        """Returns whether the CPU EP computed a node of ours otherwise than the pseudocode: what follows is not
+        right.
+        """
         for entry in self.resolved.cases:
             if entry.case is None:
                 return True
@@ -255,7 +259,9 @@ def _agree(values: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) 
 
 
 def _difference(values: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> str | None:
-    """Returns the first difference between the wanted values and a provider's outputs in words; None if there is none."""
+    """Returns the first difference between the wanted values and a provider's outputs in words; None if there is
+    none.
+    """
     for name, wanted in values.items():
         got = outputs[name]
         if equal(wanted, got):
@@ -271,7 +277,8 @@ def _difference(values: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarr
 
 
 def _odd_one_out(file: str, right: bool, like_pseudocode: bool, like_provider: bool) -> tuple[Verdict | None, str]:
-    """Returns which of pseudocode, provider and the folder's file differs from the two others, and a verdict if it is the file.
+    """Returns which of pseudocode, provider and the folder's file differs from the two others, and a verdict if it is
+    the file.
 
     `right` is whether the provider's output is that of the pseudocode.
     """

@@ -22,7 +22,10 @@ OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_t
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
 
 _COPYING = frozenset(
-    "And Constant Equal Flatten Greater Identity Less Not Or Reshape SequenceAt SequenceConstruct Shape Size Squeeze Unsqueeze".split()  # noqa: SIM905 (one line)
+    (
+        *("And", "Constant", "Equal", "Flatten", "Greater", "Identity", "Less", "Not", "Or", "Reshape", "SequenceAt"),
+        *("SequenceConstruct", "Shape", "Size", "Squeeze", "Unsqueeze"),
+    )
 )
 """Other operators than ours that copy elements, or compute sizes and truth values."""
 
@@ -37,8 +40,8 @@ _WHOLE = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorPr
 class GivenNode:
     """A node of one of our operators.
 
-    `label` is its name, or its first output's if it has no name of its own. `reason` says why it has no descriptor. `inputs` are
-    the tensors, `constants` the further inputs by their ONNX names. `proto` is the node itself.
+    `label` is its name, or its first output's if it has no name of its own. `reason` says why it has no descriptor.
+    `inputs` are the tensors, `constants` the further inputs by their ONNX names. `proto` is the node itself.
     """
 
     label: str
@@ -76,7 +79,9 @@ def others(given: GivenModel) -> int:
 
 
 def left_out(given: GivenModel) -> list[GivenNode]:
-    """Returns the nodes of our operators that do not run with this data: those of branches and bodies that are not taken."""
+    """Returns the nodes of our operators that do not run with this data: those of branches and bodies that are not
+    taken.
+    """
     reasons = [(graph, f"it is inside {where}, which this data does not take") for graph, where in given.left_out]
     return [_node(node, reason) for graph, reason in reasons for node in nodes_of(graph) if is_ours(node)]
 
@@ -115,8 +120,8 @@ def _inputs(node: onnx.NodeProto) -> tuple[list[str], dict[str, str]]:
 def _value(operator: Operator, attribute: onnx.AttributeProto) -> Any:
     """Returns the value of an attribute as the operator takes it; None if it takes no such attribute.
 
-    It is a number; a list of numbers, as older opsets have it in place of a constant input; a word; or a tensor of one element, as
-    which a float is taken.
+    It is a number; a list of numbers, as older opsets have it in place of a constant input; a word; or a tensor of one
+    element, as which a float is taken.
     """
     if attribute.type == attribute.INT:
         return attribute.i
@@ -202,7 +207,9 @@ def descriptor(
 
 
 def _with_equal_counts(desc: OperatorDesc) -> OperatorDesc:
-    """Returns a descriptor whose tensors have as many dimensions as its output, as pages demand. Leading ones change no element.
+    """Returns a descriptor whose tensors have as many dimensions as its output, as pages demand.
+
+    Leading ones change no element.
 
     The DirectML EP gives the values of a OneHot node four dimensions, and the other tensors as many as they have.
     """
@@ -234,8 +241,8 @@ def _data_type(array: np.ndarray) -> DataType:
 def exact_values(given: GivenModel, integers: Collection[str] = ()) -> set[str]:
     """Returns the values of the main graph that have the same bits on every provider.
 
-    These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers. `integers`
-    are the values that are known to be whole numbers.
+    These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers.
+    `integers` are the values that are known to be whole numbers.
     """
     graph = given.model.graph
     exact = {value.name for value in graph.input} | given.initializers.keys() | {""}

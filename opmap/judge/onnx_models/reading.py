@@ -42,8 +42,8 @@ FED_TYPES = frozenset(ELEMENT_TYPES.values())
 class DataSet:
     """The test data of one run: arrays by the names of the model's inputs and outputs.
 
-    `name` is the folder's name, None if opmap made the data. `output_files` gives the file of each output. `unusable` says
-    why the model cannot be run with it, `note` what opmap chose.
+    `name` is the folder's name, None if opmap made the data. `output_files` gives the file of each output. `unusable`
+    says why the model cannot be run with it, `note` what opmap chose.
     """
 
     name: str | None
@@ -59,9 +59,9 @@ class GivenModel:
     """A model from outside. `content` are its own bytes, `files` the files with external data that it names.
 
     `model` is what the bytes hold, with the nodes of its functions in place of their calls: as ONNX Runtime takes it.
-    `folder` is where it lies, `data_sets` the names of the folders with test data beside it. Where `model` has the taken
-    branch in place of an If, `own` is the model with its Ifs, and `left_out` holds the other branches, each with its
-    place in words.
+    `folder` is where it lies, `data_sets` the names of the folders with test data beside it. Where `model` has the
+    taken branch in place of an If, `own` is the model with its Ifs, and `left_out` holds the other branches, each with
+    its place in words.
     """
 
     file: str
@@ -112,7 +112,8 @@ MANIFEST = "manifest.json"
 
 
 def find_targets(paths: Sequence[str]) -> tuple[list[str], int]:
-    """Returns files and model folders, those inside other folders too, in name order; and the number of other files in these.
+    """Returns files and model folders, those inside other folders too, in name order; and the number of other files in
+    these.
 
     A link that leads out of its folder is not followed. Raises InputError if a folder has no model.
     """
@@ -205,7 +206,10 @@ def parse(content: bytes, kind: Any, name: str) -> Any:
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns the model without functions. Raises InputError if they call each other too deeply, or become too many nodes."""
+    """Returns the model without functions.
+
+    Raises InputError if they call each other too deeply, or become too many nodes.
+    """
     bodies = {(f.domain, f.name): list(nodes_of(f)) for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
 
@@ -290,7 +294,10 @@ def _number(text: str | int) -> int:
 
 
 def _relative(location: str) -> str:
-    """Returns the name of a file below the model's folder. It is written below another folder, where it must not climb."""
+    """Returns the name of a file below the model's folder.
+
+    It is written below another folder, where it must not climb.
+    """
     parts = location.replace("\\", "/").split("/")
     rooted = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
     # "*/_ORT_MEM_ADDR_/*" is no file to ONNX Runtime, but an address in its memory
@@ -318,8 +325,8 @@ def _tensors_of(model: onnx.ModelProto) -> Iterator[TensorProto]:
 def read_data_set(given: GivenModel, name: str) -> DataSet:
     """Returns the test data in a folder beside the model.
 
-    A file belongs to the input or output that its tensor names; if none has this name, to the one with the file's number.
-    Raises InputError.
+    A file belongs to the input or output that its tensor names; if none has this name, to the one with the file's
+    number. Raises InputError.
     """
     inputs, _ = _tensors(given, name, "input", given.required, given.model.graph.input)
     outputs, files = _tensors(given, name, "output", given.model.graph.output, given.model.graph.output)
@@ -440,7 +447,10 @@ def _array(tensor: TensorProto) -> np.ndarray:
 
 
 def _byte_count(tensor: TensorProto) -> int:
-    """Returns the size of a tensor in bytes; 0 if NumPy does not have its type. Raises InputError if it is too large."""
+    """Returns the size of a tensor in bytes; 0 if NumPy does not have its type.
+
+    Raises InputError if it is too large.
+    """
     count = prod(tensor.dims)
     if min(tensor.dims, default=0) < 0 or count > MAX_ELEMENTS:
         raise InputError(f"must have 0 to {MAX_ELEMENTS} elements, got sizes {shown(list(tensor.dims))}")
@@ -457,7 +467,10 @@ def type_name(number: int) -> str:
 
 
 def _numbered(folder: Path, pattern: str) -> dict[int, str]:
-    """Returns the names in a folder that have a number, in the numbers' order. Raises InputError if there are too many."""
+    """Returns the names in a folder that have a number, in the numbers' order.
+
+    Raises InputError if there are too many.
+    """
     names_by_number: dict[int, str] = {}
     for name in _entries(folder):
         match = re.fullmatch(pattern, name, re.ASCII)

@@ -23,7 +23,8 @@ Opinion = Mapping[str, np.ndarray] | None
 
 
 class CpuValues:
-    """Runs models on the CPU EP, in a process of its own: a model from outside may compute for ever, or end its process.
+    """Runs models on the CPU EP, in a process of its own: a model from outside may compute for ever, or end its
+    process.
 
     `timeout` is the limit of a run, in seconds. The process starts with the first run.
     """
@@ -129,7 +130,10 @@ def value_info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
 
 
 def known_values(given: GivenModel, feeds: Mapping[str, np.ndarray], wanted: Collection[str]) -> dict[str, np.ndarray]:
-    """Returns those of the wanted values that stand in the model or are fed. Raises InputError for a constant that is bad."""
+    """Returns those of the wanted values that stand in the model or are fed.
+
+    Raises InputError for a constant that is bad.
+    """
     tensors = {name: tensor for name, tensor in given.initializers.items() if name in wanted}
     for node in given.model.graph.node:
         if node.op_type == "Constant" and node.output and node.output[0] in wanted:

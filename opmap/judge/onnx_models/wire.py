@@ -1,4 +1,5 @@
-"""Checks the bytes of a protobuf file before they are parsed: how deep messages are nested, and how many parts there are."""
+"""Checks the bytes of a protobuf file before they are parsed: how deep messages are nested, and how many parts there
+are."""
 
 from __future__ import annotations
 

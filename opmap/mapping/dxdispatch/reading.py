@@ -28,8 +28,8 @@ class Dispatch:
 
     `name` is the dispatchable's name, `operator` the full name of the operator, `path` the place of the descriptor in
     the file. `tensors` are packed, by DirectML's field names; they are empty if the descriptor breaks a rule. Fields
-    that were not reached before the error are None. `offsets` are where bound tensors begin in their resources, in bytes,
-    by field name; 0 is left out.
+    that were not reached before the error are None. `offsets` are where bound tensors begin in their resources, in
+    bytes, by field name; 0 is left out.
     """
 
     name: str | None = None
@@ -73,7 +73,8 @@ class _Reader:
         """Resource name -> name of the last dispatchable that writes it."""
         self._read: dict[str, Dispatch] = {}
         self._owned: dict[str, JsonValue] = {}
-        """Name of a dispatchable -> its own bindings: of inputs that DirectML owns, given when the operator is initialized."""
+        """Name of a dispatchable -> its own bindings: of inputs that DirectML owns, given when the operator is
+        initialized."""
 
     def dispatches(self, commands: JsonValue) -> Iterator[Dispatch]:
         commands.check_count(MAX_COMMANDS, "commands")

@@ -29,9 +29,10 @@ def model_json(
 ) -> ModelJson:
     """Returns a whole DxDispatch model that runs one descriptor and prints its output.
 
-    `name` is the dispatchable's name; `tensors` are the inputs by DirectML's field names, packed: they are laid out as their
-    strides say. A tensor with values that JSON cannot hold exactly (a NaN with a payload) is written as a list of bytes.
-    `store` is given the name of each input and its memory. If it returns the name of a file, the values are not listed.
+    `name` is the dispatchable's name; `tensors` are the inputs by DirectML's field names, packed: they are laid out as
+    their strides say. A tensor with values that JSON cannot hold exactly (a NaN with a payload) is written as a list of
+    bytes. `store` is given the name of each input and its memory. If it returns the name of a file, the values are not
+    listed.
     """
     resources: dict[str, dict[str, object]] = {}
     for field_name, tensor in tensors.items():
@@ -60,7 +61,9 @@ def _listed(tensor: Tensor) -> tuple[DataType, object]:
 
 
 def _laid_out(desc: TensorDesc, tensor: Tensor) -> Tensor:
-    """Returns the memory of a packed tensor in the layout of a desc: one dimension, with zeros where no element lies."""
+    """Returns the memory of a packed tensor in the layout of a desc: one dimension, with zeros where no element
+    lies.
+    """
     if desc.packed and desc.whole_element_count == len(tensor.bits):
         return tensor
     return Tensor(tensor.data_type, (desc.whole_element_count,), desc.write(tensor.bits, 0))

@@ -9,7 +9,10 @@ from opmap.operators.expansions import each_dimension
 
 
 def lower(desc):
-    """Returns the BitwiseAnd node with the descriptor's own sizes. Raises MappingError for floats, which the node does not take."""
+    """Returns the BitwiseAnd node with the descriptor's own sizes.
+
+    Raises MappingError for floats, which the node does not take.
+    """
     if desc.output.data_type.kind == "float":
         raise not_expressible("a BitwiseAnd node takes integers")
     return Lowering("BitwiseAnd", {}, {name: tensor.sizes for name, tensor in desc.inputs.items()})
