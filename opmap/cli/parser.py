@@ -343,15 +343,15 @@ COMMANDS: dict[str, Command] = {
     ),
     "report": Command(
         summary="write the HTML report of a results bundle, or verify it",
-        help="Write the report of a results bundle: one HTML file, which needs no network. Or verify that the bundle is "
-        "complete and undamaged.",
+        help="Write the report of a results bundle: one HTML file, which needs no network. Or verify that the bundle "
+        "is complete and undamaged.",
         example="opmap report results",
         options={
             "folder": Option(None, "the folder of a results bundle (validate --report)", path, "DIR", nargs="1"),
             "verify": Option(
                 False,
-                "write nothing: check that each selected case has its record, and that the bundle agrees with itself and "
-                "with this opmap; print one line. It finds damage, no fraud",
+                "write nothing: check that each selected case has its record, and that the bundle agrees with itself "
+                "and with this opmap; print one line. It finds damage, no fraud",
                 group=_WRITTEN,
                 instead="report",
             ),

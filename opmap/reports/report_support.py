@@ -1,4 +1,4 @@
-"""What a provider supports: for each operator and data type what the documentation promises, and what the run showed."""
+"""What a provider supports: for each operator and data type, what is documented and what the run showed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Pair(NamedTuple):
     """An operator with a data type.
 
     `documented` is whether the page has the type at the feature level; None if the operator or the type is not known.
-    Of all `cases`, the provider was to run those that are `tried`: without those that ONNX Runtime itself kept from it. It
-    was `given` all of these but the ones that were not run. `undefined` cases have elements without a documented value.
+    Of all `cases`, the provider was to run those that are `tried`: without those that ONNX Runtime itself kept from it.
+    It was `given` all of these but the ones that were not run. `undefined` cases have elements without a documented value.
     `words` say all this for the tip over the cell.
     """
 
@@ -171,7 +171,7 @@ def support(run: RunDocument, places: Sequence[MatrixCell], records: Sequence[Re
 
 
 def _accepted(record: Record) -> bool:
-    """Returns whether the provider took a case: it was not refused before its first run, nor left to another provider."""
+    """Returns whether the provider took a case: it was not refused before its first run, nor left to another one."""
     refused = record.stage in (Stage.READ, Stage.VALIDATE, Stage.MAP, Stage.LOAD)
     without_output = record.verdict == Verdict.OBSERVED and record.stage == Stage.RUN
     elsewhere = record.verdict in (Verdict.UNSUPPORTED, Verdict.FALLBACK)

@@ -1,4 +1,4 @@
-"""Verifies a results bundle: it has a record of each case that was selected, and agrees with itself and with this opmap.
+"""Verifies a results bundle: it has a record of each selected case, and agrees with itself and with this opmap.
 
 This shows damage, no fraud: records that a run could have written are believed.
 """
