@@ -3,8 +3,9 @@
     python tools/fuzz_inputs.py [TARGET ...] [--minutes N] [--seed S]
     python tools/fuzz_inputs.py TARGET --replay FILE
 
-The targets and the mutator are those of `tests/unit/test_hostile.py`. An input that raises another error, that takes
-longer than SLOW seconds or more memory than MEMORY is written to a file, and the search goes on with the next target.
+The targets and the mutator are those of `tests/unit/house/test_hostile.py`. An input that raises another error, that
+takes longer than SLOW seconds or more memory than MEMORY is written to a file, and the search goes on with the next
+target.
 Exit codes: 0 nothing found, 1 something found, 130 interrupted.
 """
 

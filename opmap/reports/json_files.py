@@ -76,9 +76,8 @@ def decode(content: bytes, type: type[T]) -> T:
 def check_keys(path: Path, *, lines: bool = False) -> None:
     """Raises InputError if an object in a JSON file, or with `lines` in one of its lines, has a key twice.
 
-    `decode` takes the last one.
-
-    The file must have been read before, so that its limits hold. A missing file has no keys.
+    `decode` takes the last one. The file must have been read before, so that its limits hold. A missing file has no
+    keys.
     """
     if not path.is_file():
         return

@@ -22,8 +22,8 @@ class Pair(NamedTuple):
 
     `documented` is whether the page has the type at the feature level; None if the operator or the type is not known.
     Of all `cases`, the provider was to run those that are `tried`: without those that ONNX Runtime itself kept from it.
-    It was `given` all of these but the ones that were not run. `undefined` cases have elements without a documented value.
-    `words` say all this for the tip over the cell.
+    It was `given` all of these but the ones that were not run. `undefined` cases have elements without a documented
+    value. `words` say all this for the tip over the cell.
     """
 
     documented: bool | None

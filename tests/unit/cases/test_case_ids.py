@@ -35,7 +35,7 @@ FULL = "gather/float64/d6.axis0.k1/uint64.asc/addr.9a525c"
 CONTRACT = "contract/empty/nd"
 PROBE = "probe/gather/bool"
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 class TestMeaning:

@@ -148,7 +148,7 @@ class TestForeignFiles:
         case = find_case("gather/example.1")
         Path("d.json").write_bytes(to_json(model_json("d", case.desc, case.tensors)))
         main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--report", "b"])
-        shutil.copy(Path(__file__).parent / "pages" / "gather.en-US.md", "page.md")
+        shutil.copy(Path(__file__).parents[1] / "pages" / "gather.en-US.md", "page.md")
         return tmp_path
 
     def test_own_output(self, place, capsys):

@@ -119,7 +119,7 @@ class TestUsage:
             (["validate", "nothing/*"], "must fit a case of tier smoke, got 'nothing/*'"),
             (["validate", "--failed-of", "no-such-folder"], "no-such-folder"),
             (
-                ["validate", __file__.replace("test_cli.py", "inputs")],
+                ["validate", str(Path(__file__).parents[1] / "inputs")],
                 "for models and descriptors there is opmap check",
             ),
             (["validate", "--case", "gather/example.1", "--shard", "2/2"], "--shard must have at least one of the 1"),

@@ -26,7 +26,7 @@ from opmap.vocabulary import Stage, Verdict
 
 pytestmark = pytest.mark.platform
 
-CHILD = Path(__file__).with_name("pretend_directml.py")
+CHILD = Path(__file__).parents[1] / "pretend_directml.py"
 ROOT = CHILD.parents[2]
 EXAMPLE = "gather/example.2"
 

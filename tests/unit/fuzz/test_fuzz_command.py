@@ -150,7 +150,7 @@ class TestFuzz:
     )
     def test_planted(self, name, feature, monkeypatch, capsys):
         """A planted fault of each kind is found in under a minute, and its find needs what the fault needs."""
-        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
         arguments = ["fuzz", "--provider", f"planted_graph_faults:{name}", "--seconds", "60", "--seed", "1", "--json"]
         assert 1 == cli.main(arguments)
         finds = json.loads(capsys.readouterr().out)["finds"]

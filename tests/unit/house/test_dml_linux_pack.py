@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "dml_linux"
+TOOLS = Path(__file__).resolve().parents[3] / "tools" / "dml_linux"
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a rig runs on Linux only"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "dml_linux"
+TOOLS = Path(__file__).resolve().parents[3] / "tools" / "dml_linux"
 ELF = b"\x7fELF\2" + bytes(13) + (62).to_bytes(2, "little")
 SWIFTSHADER = {
     "name": "SwiftShader",

@@ -206,7 +206,7 @@ def reason(record):
     return next((name for name, text in REASONS.items() if re.search(text, record.message)), "other")
 
 
-MODELS = sorted((Path(__file__).parent / "inputs").glob("m_*.onnx"))
+MODELS = sorted((Path(__file__).parents[1] / "inputs").glob("m_*.onnx"))
 NO_MODEL = {"m_where": "Strides"}
 """Models that are not written again, with the reason: ONNX has no strides."""
 

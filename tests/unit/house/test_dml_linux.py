@@ -22,7 +22,7 @@ from opmap.errors import InputError
 from opmap.judge.judge import Judge
 
 ROOT = Path(opmap.__file__).parents[1]
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "dml_linux" / "dml_linux.py"
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "dml_linux" / "dml_linux.py"
 PROXIED = {"http_proxy": "http://proxy:1", "https_proxy": "http://proxy:2", "no_proxy": "localhost"}
 MIRROR = "https://debian.example.org/debian"
 

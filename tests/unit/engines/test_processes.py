@@ -62,7 +62,7 @@ def started(folder, *words, program=None, prefix=(), **variables):
     """Starts opmap, or a program, in a folder, whose temporary folder is `temporary` there."""
     (folder / "temporary").mkdir(exist_ok=True)
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temporary"))
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     command = [sys.executable, *(("-P", "-c", program) if program else ("-m", "opmap"))]
     return subprocess.Popen(
         [*prefix, *command, *words],

@@ -32,7 +32,7 @@ from opmap.reports import terminal
 from opmap.session.options import OPTIONS, PYTEST, of_command
 from opmap.vocabulary import Stage, Verdict
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 MANUAL = REPOSITORY / "opmap" / "manual"
 DOCUMENTS = {
     **{name: REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "tools/dml_linux/README.md")},
@@ -328,7 +328,7 @@ class TestContent:
         """The commands print what is shown below them; a line `...` stands for any lines."""
         monkeypatch.setattr(terminal, "FIRST_LINE", 1e9)  # a slow machine would say where it is
         monkeypatch.setenv("COLUMNS", "80" if document == "survey" else "100")
-        page = Path(__file__).with_name("pages") / "gather.en-US.md"
+        page = Path(__file__).parents[1] / "pages" / "gather.en-US.md"
         shutil.copy(page, tmp_path / "ns-directml-dml_gather_operator_desc.md")
         if document == "dxdispatch":
             nested = blocks(read(document))[0]

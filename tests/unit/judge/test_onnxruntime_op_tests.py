@@ -18,7 +18,7 @@ from tiers import others_slow
 
 from opmap.reports.reproducers.model_folders import write_files
 
-FACTS = json.loads((Path(__file__).parent / "onnxruntime_op_tests.json").read_text(encoding="utf-8"))
+FACTS = json.loads((Path(__file__).parents[1] / "onnxruntime_op_tests.json").read_text(encoding="utf-8"))
 
 
 def tensor(given, data_type, name):

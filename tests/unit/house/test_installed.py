@@ -14,7 +14,7 @@ from opmap.manual import titles
 
 pytestmark = pytest.mark.platform
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 class TestInstalled:

@@ -18,7 +18,7 @@ from opmap.cli import main
 from opmap.cli.commands.validate import _next
 from opmap.reports import terminal
 
-SESSIONS = Path(__file__).with_name("sessions")
+SESSIONS = Path(__file__).parents[1] / "sessions"
 WIDTH, HEIGHT = 80, 24
 
 ANY = {"SECONDS": r"[\d.]+ s", "VERSION": r"[\d.]+", "SOURCE": r"[\w-]+"}

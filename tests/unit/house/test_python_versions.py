@@ -10,7 +10,7 @@ import pytest
 
 from opmap.manual import titles
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "directml.yml"
 VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
 

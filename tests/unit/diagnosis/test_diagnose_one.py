@@ -19,7 +19,7 @@ ZERO = ("--provider", "fault:output-zero", "--budget", "1")
 @pytest.fixture
 def diagnose(monkeypatch, capsys):
     """Runs the command on a case, and returns its exit code, stdout and stderr."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
     def run(*arguments):
         code = main(["diagnose", *arguments])

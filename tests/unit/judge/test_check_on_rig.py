@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get(dml_linux.VARIABLE), reason=f"{dml_linux.VARIABLE} is not set"),
 ]
-INPUTS = Path(__file__).with_name("inputs")
+INPUTS = Path(__file__).parents[1] / "inputs"
 
 REVERSE = """<ir_version: 8, opset_import: ["" : 13]>
 m (float[2,3,2] x, int64[2] lengths) => (float[2,3,2] y) { y = ReverseSequence<batch_axis = 0, time_axis = 1>(x, lengths) }"""

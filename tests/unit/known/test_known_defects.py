@@ -71,7 +71,7 @@ def items():
     return [*all_cases("standard"), *probes(), *contract_probes()]
 
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 
 class TestData:

@@ -25,7 +25,7 @@ from opmap.reports.reproducers import model_folders
 from opmap.reports.reproducers.model_folders import collection, model_folder, shipped
 from opmap.tensors import DataType, Tensor
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
+MODELS = Path(__file__).resolve().parents[3] / "models"
 
 
 class TestCollection:

@@ -137,7 +137,7 @@ class TestQuestions:
 
     def test_outside_operators(self):
         """An operator from outside is asked if it reads one tensor at indices; one that writes at indices is not."""
-        here = Path(__file__).parent / "outside"
+        here = Path(__file__).parents[1] / "outside"
         for module, name in ((grid, "GRID"), (spread, "SPREAD")):
             add_operator(module.OPERATOR, read_spec(here / f"{name.lower()}.toml"))
         try:
@@ -287,7 +287,7 @@ class TestJudged:
     def test_promise(self):
         """Only the page of GATHER promises it."""
         assert ["GATHER"] == [name for name in OPERATORS if load_spec(name).clamped_reads]
-        page = (Path(__file__).parent / "pages" / "gather.en-US.md").read_text(encoding="utf-8").splitlines()
+        page = (Path(__file__).parents[1] / "pages" / "gather.en-US.md").read_text(encoding="utf-8").splitlines()
         above = page[
             : load_spec("GATHER").clamped_reads.line
         ]  # the page in this folder has an outline of the prose only

@@ -19,7 +19,7 @@ from opmap.engines.worker import HangLimit
 from opmap.judge.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
 from opmap.spec import all_specs, tensor_rules
 
-CHILD = Path(__file__).with_name("pretend_directml.py")
+CHILD = Path(__file__).parents[1] / "pretend_directml.py"
 ALL = list(questions())
 
 

@@ -33,7 +33,7 @@ WRONG = Record(verdict=Verdict.MISMATCH)
 @pytest.fixture
 def sides(monkeypatch):
     """Asks whose fault a case is, on a planted backend in this process."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
     def ask(case, provider, **options):
         whole = SessionOptions(provider=provider, in_process=":" in provider and "fault:" not in provider, **options)

@@ -54,7 +54,7 @@ CASES, GATHERS = ([case for case in SMOKE if case.id.startswith(start)] for star
 @pytest.fixture
 def diagnose(monkeypatch, capsys):
     """Runs the command on the cases of GATHER_ND, and returns its exit code and document."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
     def run(provider, *more):
         code = main(["diagnose", "--provider", provider, "--filter", "gather_nd/*", "--json", *more])
@@ -339,7 +339,7 @@ class TestCauses:
 
     def test_errors(self, monkeypatch):
         """Failures without an output are grouped by verdict and message."""
-        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
         opened = open_provider("planted_sessions:crashes_at_close")
         judge = Judge(opened)
         (cause,) = causes(JudgedRun([(case, judge(case)) for case in CASES[:2]]))
