@@ -17,6 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
+from math import prod
 from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
@@ -55,8 +56,8 @@ from .tree import (
     walk,
 )
 
-LONGEST_REDUCTION = 1 << 20
-"""The most positions that a reduction may go over. No page comes near it; a hostile one could take forever."""
+LONGEST_REDUCTION = 1 << 22
+"""The most positions that a reduction may go over, for all elements together. A hostile page could take forever."""
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -486,11 +487,13 @@ class _Loops:
         """Returns a reduction: its own loop goes through all positions from 0 on that its bounds may hold."""
         start, stop = (self._value(bound, read := list[Address]()) for bound in (node.start, node.stop))
         bounds = interval(stop, self.sizes)
+        if str(node.variable) in self.numbers:
+            raise PseudocodeError(f"{self.line}: {node.variable} is a coordinate already")
         first = interval(start, self.sizes)
         if read or bounds is None or first is None or first[0] < 0:
             raise PseudocodeError(f"{self.line}: {node} must go from numbers and coordinates that are at least 0")
         length = max(bounds[1] + node.closed, 0)
-        if length > LONGEST_REDUCTION:
+        if prod(self.sizes) * length > LONGEST_REDUCTION:
             raise PseudocodeError(f"{self.line}: {node} goes over more than {LONGEST_REDUCTION} positions")
         inside = copy(self)
         inside.numbers = {**self.numbers, str(node.variable): len(self.sizes)}

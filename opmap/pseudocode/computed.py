@@ -228,10 +228,11 @@ def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
         return bool(sum(n for n in numbers if n > 0) <= high and sum(n for n in numbers if n < 0) >= low)
     if not all(map(math.isfinite, numbers)):
         return False
-    parts = [abs(Fraction(number)) for number in numbers if number]
-    units = [Fraction(part.numerator & -part.numerator, part.denominator) for part in parts]
-    total: Fraction = sum(parts, Fraction())
-    return holds(data_type, total) and (not parts or total <= min(units) * 2 ** precision(data_type))
+    ratios = [abs(number).as_integer_ratio() for number in numbers if number]
+    below = max((denominator for _, denominator in ratios), default=1)  # each one is a power of two
+    parts = [numerator * (below // denominator) for numerator, denominator in ratios]
+    unit = min((part & -part for part in parts), default=1)
+    return holds(data_type, Fraction(sum(parts), below)) and sum(parts) <= unit << precision(data_type)
 
 
 def holds(data_type: DataType, number: Any) -> bool:
