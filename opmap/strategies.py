@@ -78,7 +78,7 @@ def descriptors(
 ) -> st.SearchStrategy[OperatorDesc]:
     """Returns a strategy of valid descriptors.
 
-    They are packed, but for an input whose strides are what the operator is for.
+    They are packed. An exception is an input whose strides are the purpose of the operator.
 
     `operators` are names without DML_OPERATOR_, by default all operators. `data_types` and `index_types` are by default
     those that the highest feature level supports; an operator without index tensors leaves `index_types` out.

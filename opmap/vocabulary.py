@@ -61,7 +61,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether the verdict alone makes a run red. A case that was not run has not failed."""
+        """Whether one case with this verdict makes a run red. A case that was not run has not failed."""
         return self.standing in ("failed", "broken")
 
     PASS = (

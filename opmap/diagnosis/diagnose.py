@@ -92,7 +92,7 @@ def separated(
 
     Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one.
     Neither has a condition, which would depend on chance. First these cases are removed from the other causes. A cause
-    of which nothing is known is one for each operator, but if it depends on earlier calls.
+    of which nothing is known becomes one cause for each operator, unless it depends on earlier calls.
     """
     unstable = _not_again(run, fresh)
     parts = [part_of(run, cause, unstable, inside) for cause in groups for inside in (False, True)]

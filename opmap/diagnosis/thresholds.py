@@ -1,5 +1,6 @@
-"""The thresholds of what a diagnosis says: how much must agree before a sentence is told, and how often it is false by
-chance then.
+"""The thresholds of a diagnosis: how many answers must agree before opmap tells a sentence.
+
+Each threshold says how often such a sentence is false by chance.
 
 If each of n answers agrees with a false claim with the chance p, all of them do so with p ** n. So n agreeing answers
 leave one chance in twenty that a claim is wrong for this share of such cases, or more: 2 answers 78 %, 6 answers 39 %,

@@ -212,7 +212,8 @@ def _third_party_code(raised: Callable[[BaseException], Exception] | None = None
 
     It may change the current directory, or fork and forget to end the copy of this process.
 
-    It may raise anything, also SystemExit: `raised` gives the exception that is raised in its place, but for Ctrl-C.
+    It may raise anything, also SystemExit: `raised` gives the exception that is raised in its place. Ctrl-C stays as it
+    is.
     """
     process = os.getpid()
     folder = None

@@ -119,7 +119,7 @@ def _sides(text: str | None) -> list[tuple[str, str]]:
 
 
 def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str = "dim") -> None:
-    """Prints lines with a name each, of at most 10 characters. A terminal gets them wrapped, but for commands."""
+    """Prints lines with a name each, of at most 10 characters. A terminal gets them wrapped, except commands."""
     for name, text in lines:
         if console.is_terminal and name.strip() != "rerun":
             grid = Table.grid(padding=(0, 1, 0, 0))

@@ -14,8 +14,7 @@ models. The rest of the specification has no form:
 | functions of ONNX itself | the operators are primitive |
 | ConstantOfShape, and other constants by nodes | folded into the initializers of `init` and `data-init` |
 | ValueInfo for inner values | ONNX Runtime infers them, and the forms' shapes decide whether it can |
-| equal names of dimensions; some dimensions symbolic, others not | the operator's shape is unknown in both, as in
-`symbolic` |
+| equal names of dimensions; some dimensions symbolic, others not | the operator's shape is unknown, as in `symbolic` |
 | equal node names | not allowed; ONNX Runtime refuses the model |
 | segments of a tensor, SHA1 of external data | ONNX Runtime ignores them |
 | training information, metadata, doc strings, denotations, versions and producer | nothing of it reaches a provider |

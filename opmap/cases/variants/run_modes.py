@@ -5,8 +5,8 @@ API allows beside them has no run mode:
 
 | left out | why |
 |---|---|
-| run_with_ortvaluevector, DLPack, sparse OrtValues | other Python types for the same call, or types that the operators
-do not take |
+| run_with_ortvaluevector, DLPack | other Python types for the same call |
+| sparse OrtValues | types that the operators do not take |
 | set_providers, disable_fallback, enable_fallback | the session is created anew, as by the constructor |
 | set_provider_selection_policy | chooses the same device and queue as `own-queue` |
 | add_initializer | a contract probe: the DirectML EP ignores the value (`opmap known added-initializer-ignored`) |
@@ -17,8 +17,7 @@ do not take |
 | device_id, performance_preference, disable_metacommands | options of a whole run of opmap |
 | terminate, only_execute_path_to_fetches, memory arena shrinkage | end a run, or act after it |
 | LoRA adapters, tuning results, custom operators, EP contexts | the DirectML EP has none of them |
-| several sessions at once, feeds of a wrong type or shape, values that outlive a session | no run of one model:
-contract probes |
+| several sessions at once, wrong feeds, values that outlive a session | no run of one model: contract probes |
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _prototype(method: Method) -> Any:
     On 64-bit Windows there is one calling convention, so that CFUNCTYPE fits COM methods.
     """
     arguments = [_TYPES[kind] for kind in method.takes]
-    if method.returns not in _TYPES:  # a struct comes back through a hidden pointer after the object
+    if method.returns not in _TYPES:  # the caller passes a pointer to the struct that is returned, behind the object
         arguments.insert(0, c_void_p)
     return ctypes.CFUNCTYPE(_TYPES.get(method.returns, c_void_p), c_void_p, *arguments)
 
