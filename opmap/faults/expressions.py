@@ -7,6 +7,7 @@ from ..pseudocode.arithmetic import ARITHMETIC
 from ..tensors import DataType
 from .case_arrays import Bits
 from .fault import Fault
+from .values import masked, sign_lost
 
 Node = Computed | Reduced
 
@@ -51,17 +52,13 @@ def _condition_lost(node: Node) -> Expression:
 
 def _half(bits: Bits, data_type: DataType) -> Bits:
     """Returns the lower half of each element, as a narrower type keeps it."""
-    return bits & bits.dtype.type((1 << data_type.size * 4) - 1)
+    return masked(bits, (1 << data_type.size * 4) - 1)
 
 
 def _extended(bits: Bits, data_type: DataType) -> Bits:
     """Returns the lower half of each element with its sign, as a narrower signed type keeps it."""
-    half = data_type.size * 4
-    return ((bits & bits.dtype.type((1 << half) - 1)) ^ bits.dtype.type(1 << half - 1)) - bits.dtype.type(1 << half - 1)
-
-
-def _sign_lost(bits: Bits, data_type: DataType) -> Bits:
-    return bits & bits.dtype.type((1 << data_type.size * 8 - 1) - 1)
+    sign = bits.dtype.type(1 << data_type.size * 4 - 1)
+    return (_half(bits, data_type) ^ sign) - sign
 
 
 _NEEDS = "a value that is computed"
@@ -92,7 +89,7 @@ EXPRESSION_FAULTS = {
         text="a value is computed from the lower half of each element, sign-extended", operand=_extended, needs=_NEEDS
     ),
     "value-sign-lost": Fault(
-        text="a value is computed from elements without their highest bit", operand=_sign_lost, needs=_NEEDS
+        text="a value is computed from elements without their highest bit", operand=sign_lost, needs=_NEEDS
     ),
     "reduction-short": Fault(text="a reduction leaves out its last position", expression=_one_short, needs=_NEEDS),
     "reduction-condition-lost": Fault(

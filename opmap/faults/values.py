@@ -76,16 +76,18 @@ def _finite(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits & (exponent | mantissa) == exponent, bits - np.ones_like(bits), bits)
 
 
-def _masked(bits: Bits, mask: int) -> Bits:
+def masked(bits: Bits, mask: int) -> Bits:
+    """Returns the bits of each element that a mask has."""
     return bits & bits.dtype.type(mask)
 
 
-def _sign_lost(bits: Bits, data_type: DataType) -> Bits:
-    return _masked(bits, (1 << data_type.size * 8 - 1) - 1)
+def sign_lost(bits: Bits, data_type: DataType) -> Bits:
+    """Returns the elements without their highest bit."""
+    return masked(bits, (1 << data_type.size * 8 - 1) - 1)
 
 
 def _low_word(bits: Bits, data_type: DataType) -> Bits:
-    return _masked(bits, 0xFFFFFFFF)
+    return masked(bits, 0xFFFFFFFF)
 
 
 def _low_word_extended(bits: Bits, data_type: DataType) -> Bits:
@@ -97,7 +99,7 @@ def _halves_swapped(bits: Bits, data_type: DataType) -> Bits:
 
 
 def _low_byte(bits: Bits, data_type: DataType) -> Bits:
-    return _masked(bits, 0xFF)
+    return masked(bits, 0xFF)
 
 
 def _extended(bits: Bits, data_type: DataType) -> Bits:
@@ -143,8 +145,8 @@ VALUE_FAULTS = {
         text="unsigned numbers are clamped to the highest number of the signed type",
         value=_only(lambda bits, t: through(f"INT{t.size * 8}", "saturating")(bits, t), "unsigned"),
     ),
-    "sign-bit-lost-8": Fault(text="the highest bit of 8-bit data is lost", value=_only(_sign_lost, size=1)),
-    "sign-bit-lost-16": Fault(text="the highest bit of 16-bit data is lost", value=_only(_sign_lost, size=2)),
+    "sign-bit-lost-8": Fault(text="the highest bit of 8-bit data is lost", value=_only(sign_lost, size=1)),
+    "sign-bit-lost-16": Fault(text="the highest bit of 16-bit data is lost", value=_only(sign_lost, size=2)),
     # words
     "word-low-half-only": Fault(text="16-bit data keeps only its lower byte", value=_only(_low_byte, size=2)),
     "word-64-cut": Fault(text="64-bit data keeps only its lower half", value=_only(_low_word, size=8)),

@@ -1,12 +1,13 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled addresses; a naive evaluator beside
 it."""
 
-from .access import AccessMap, Address, Move, Term, access_map, is_unsaid, strides_of
+from .access import AccessMap, Address, Move, Term, is_unsaid, strides_of
 from .arithmetic import elementwise
 from .computed import Computed, Expression, IndexRead, LoopPosition, Reduced
 from .expansion import COORDINATES, Expansion, canonical, expand, expanded, full_rank
 from .formulas import Broken, align, array_of, assigned, check, evaluate, field_values, right_align, statements_of
 from .interpreter import equals_documented, run, with_computed
+from .loops import access_map
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
 from .tree import (

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import compress, islice, repeat
+from itertools import chain, compress, islice, repeat
 from math import prod
 from typing import Any, NamedTuple
 
@@ -46,16 +46,12 @@ class Computed(NamedTuple):
 
     def change(self, how: Callable[[Expression], Expression]) -> Expression:
         """Returns a copy with each node changed, the inner ones first."""
-        return how(Computed(self.operator, tuple(_changed(operand, how) for operand in self.operands)))
+        return how(Computed(self.operator, tuple(changed(operand, how) for operand in self.operands)))
 
     @property
     def leaves(self) -> Iterator[Expression]:
         """The numbers, loop positions and reads in the expression."""
-        for operand in self.operands:
-            if isinstance(operand, (Computed, Reduced)):
-                yield from operand.leaves
-            else:
-                yield operand
+        return chain.from_iterable(map(_leaves, self.operands))
 
 
 class Reduced(NamedTuple):
@@ -73,13 +69,13 @@ class Reduced(NamedTuple):
 
     def change(self, how: Callable[[Expression], Expression]) -> Expression:
         """Returns a copy with each node changed, the inner ones first."""
-        value, condition = (_changed(operand, how) for operand in self.operands)
+        value, condition = (changed(operand, how) for operand in self.operands)
         return how(self._replace(operands=(value, condition)))
 
     @property
     def leaves(self) -> Iterator[Expression]:
         """The numbers, loop positions and reads in the expression."""
-        return Computed("", self.operands).leaves
+        return chain.from_iterable(map(_leaves, self.operands))
 
 
 class LoopPosition(NamedTuple):
@@ -98,7 +94,12 @@ Expression = int | LoopPosition | IndexRead | Operand | Computed | Reduced
 """What a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
 
 
-def _changed(node: Expression, how: Callable[[Expression], Expression]) -> Expression:
+def _leaves(node: Expression) -> Iterator[Expression]:
+    return node.leaves if isinstance(node, (Computed, Reduced)) else iter([node])
+
+
+def changed(node: Expression, how: Callable[[Expression], Expression]) -> Expression:
+    """Returns an expression with each node changed, the inner ones first."""
     return node.change(how) if isinstance(node, (Computed, Reduced)) else how(node)
 
 
