@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(state, "opmap-state")
     given = {name for name in of_command(PYTEST, OPTIONS) if getattr(config.option, f"opmap_{name}")}
     with _usage_errors():
-        if given & {"provider", "known_failures"}:
+        if given & {"provider", "known_failures", "baseline"}:
             state.session.open()
         if given & {"filter", "case", "shard", "report"}:
             state.session.items  # noqa: B018  # chooses them, and raises if there are none
@@ -148,6 +148,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
     for problem in [*state.problems(), *state.unwritten]:
         terminalreporter.write_line(printable(f"opmap: {problem}"), red=True)
+    if state.baseline and state.tally.answers:
+        changes = ", ".join(f"{count:,} {change}" for change, count in state.tally.changes.items())
+        terminalreporter.write_line(printable(f"opmap: {state.baseline}: {changes or 'nothing changed'}"))
     if state.tally.answers:
         provider, verdicts = state.session.provider, sum(state.tally.counts, Counter[str]())
         not_run = state.required and verdicts[Verdict.NOT_RUN]
@@ -194,7 +197,7 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
     def check(item: Case | Probe | ContractProbe) -> Record:
         begin = perf_counter()
         record = state.session.judge(item)
-        state.judged.append((perf_counter() - begin, to_json(record).decode()))
+        state.judged.append((perf_counter() - begin, state.session.calls.get(item.id, 0), to_json(record).decode()))
         request.node.user_properties += [
             ("opmap_case", record.case),
             ("opmap_verdict", str(record.verdict)),  # pytest-xdist sends no enums
@@ -221,7 +224,8 @@ class _State:
     """The session of opmap in one pytest process, and the counts of its results.
 
     It is registered as a plugin, so that it receives every report. Under pytest-xdist the controlling process receives
-    the reports of all workers. `judged` has the records of which there is no report yet, as JSON, and their seconds.
+    the reports of all workers. `judged` has the records of which there is no report yet, as JSON, each behind its
+    seconds and the number of its run in the provider's process. `_order` has the ids that each worker judged.
     """
 
     def __init__(self, config: pytest.Config):
@@ -230,7 +234,8 @@ class _State:
         is_worker, options = hasattr(config, "workerinput"), config.option
         self.writes = bool(options.opmap_report) and not is_worker and not options.collectonly
         self.tally = Tally()
-        self.judged: list[tuple[float, str]] = []
+        self.judged: list[tuple[float, int, str]] = []
+        self._order: dict[str, list[str]] = {}
         self.unwritten: list[str] = []
         self.report: str | None = None
         self.red = False
@@ -255,12 +260,14 @@ class _State:
         """Counts what a test judged, and writes its records into the bundle: of a case that is judged twice, the
         first.
         """
-        for seconds, text in getattr(report, "opmap_records", ()):
+        for seconds, call, text in getattr(report, "opmap_records", ()):
             record = self._decoded(text)
-            self.tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
+            self.tally.add(record)
             if self.writes and record.case in self._awaited:
                 self._awaited.remove(record.case)
                 self.session.results.add(record, seconds)
+                self.session.calls[record.case or ""] = call
+                self._order.setdefault(getattr(report, "worker_id", ""), []).append(record.case or "")
 
     @staticmethod
     def _decoded(text: str) -> Record:
@@ -284,6 +291,7 @@ class _State:
 
             session.results.interrupted = exitstatus not in _ENDED
             session.results.order(session.items)
+            session.ran_in_order([id for ids in self._order.values() for id in ids])
             end_run(session, quick, self.unwritten)
             self.report = str(session.bundle.folder / "report.html")
 
@@ -294,6 +302,12 @@ class _State:
         if provider is None:
             return printable(f"opmap: {self.session.options.provider} is not available ({judge})")
         return printable(f"opmap: {provider.described}")
+
+    @property
+    def baseline(self) -> str | None:
+        """What the lines about the baseline begin with; None if there is no baseline."""
+        found = self.session.baseline if self.config.option.opmap_baseline else None
+        return f"beside the baseline {found.name}" if found else None
 
     def problems(self) -> list[str]:
         """Returns a line for each stale known failure; none in a worker of pytest-xdist and with --collect-only."""

@@ -102,10 +102,17 @@ class Verdict(enum.StrEnum):
         "The requested feature level does not support the descriptor, or the provider says that it does not.",
     )
     OBSERVED = "observed", "right", "cyan", "Some elements have no documented value. The other elements are right."
+    NEWLY_UNSUPPORTED = (
+        "newly-unsupported",
+        "failed",
+        "red",
+        "The requested feature level, or the provider, does not support the descriptor. In the baseline it ran.",
+    )
     NOT_EXPRESSIBLE = "not-expressible", "excused", "cyan", "The descriptor is valid, but no ONNX graph can express it."
     CRASH = "crash", "broken", "red", "The worker process ended while it handled the case."
     TIMEOUT = "timeout", "broken", "red", "The worker process gave no answer within the time limit."
     DEVICE_LOST = "device-lost", "broken", "red", "The GPU was removed, hung or reset."
+    FLAKY = "flaky", "failed", "red", "The case failed, and passed when it was run again in the same way."
     NOT_RUN = "not-run", "not run", "yellow", "The case was not tried."
     SKIPPED = "skipped", "excused", "yellow", "The case was not tried: it is known to hang, or to lose the device."
     KNOWN_FAILURE = "known-failure", "excused", "yellow", "The case failed exactly as a known failure says."
@@ -115,6 +122,21 @@ class Verdict(enum.StrEnum):
         "red",
         "The case passed, although a known failure says that it fails.",
     )
+
+
+FINAL = (Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS, Verdict.NEWLY_UNSUPPORTED, Verdict.FLAKY)
+"""The verdicts that no single run gives: they need known failures, a baseline or another run."""
+
+
+class Change(enum.StrEnum):
+    """What became of a case since the baseline."""
+
+    NEW_FAILURE = "new failure"
+    FIXED = "fixed"
+    NEWLY_UNSUPPORTED = "newly unsupported"
+    NEWLY_FALLBACK = "newly fallback"
+    NEWLY_NOT_PROVEN = "newly not proven"
+    NO_LONGER_RUN = "no longer run"
 
 
 NOT_JUDGED: Mapping[Verdict, str] = {

@@ -43,9 +43,10 @@ from .diagnosis import (
 from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
+from .reruns import Fresh, Run
 from .sides import OpenWith, whose_fault
 from .smaller_failure import SmallerFailure
-from .stability import Fresh, Run, Stability, in_common, stability
+from .stability import Stability, in_common, stability
 from .thresholds import FEWEST_KNOWN
 
 SHRINKING = Budget(trials=200, seconds=20.0)
@@ -155,13 +156,19 @@ def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
 
 
 def _not_again(run: JudgedRun, fresh: Fresh) -> set[str]:
-    """Returns the ids of the failed cases that pass when they are run again, in one process and in another order."""
+    """Returns the ids of the failed cases that pass when they are run again, in one process and in another order.
+
+    Flaky ones have passed already.
+    """
+    flaky = {record.case or "" for _, record in run.judged if record.verdict is Verdict.FLAKY}
     failed = [run.judged[n] for n in run.failed_alone if run.judged[n][1].verdict in (Verdict.MISMATCH, Verdict.ERROR)]
     if not failed:
-        return set()
+        return flaky
     ordered = sorted(failed, key=lambda judged: case_size(judged[0]))
     with fresh() as judge:
-        return {case.id for case, _ in ordered[:: -(-len(ordered) // MOST_AGAIN) or 1] if not judge(case).failed}
+        return flaky | {
+            case.id for case, _ in ordered[:: -(-len(ordered) // MOST_AGAIN) or 1] if not judge(case).failed
+        }
 
 
 def diagnoses(
@@ -208,6 +215,8 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
     if cause.only_batched:
         others = smallest.record.batched_with or ()
         return Diagnosis(cause, Stability("batched", f"only in one session with {names(others)}; right without"))
+    if smallest.record.verdict is Verdict.FLAKY:
+        return Diagnosis(cause, AGAIN)
     if smallest.record.verdict in DANGEROUS and not dangerous:
         text = f"not known: a {smallest.record.verdict} is run again only with --rerun-dangerous"
         return Diagnosis(cause, Stability(None, text))

@@ -13,7 +13,7 @@ from ..faults import FAULTS, Fault, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..judge.compare import FED_IGNORED
 from ..judge.record import Record, TensorRecord, at_wrong_outputs
-from ..known.written_failures import stable_text
+from ..known.final import stable_text
 from ..vocabulary import VALUE_KINDS, Verdict
 from .judged_run import JudgedRun
 from .relation import Label, Relation

@@ -1,13 +1,8 @@
-"""The causes of known failures: what an entry of the file says of a wrong output, compared with a record, and written.
-
-A fault model and a digest stand for one output of a case. A relation of whole outputs does so too, if its text leaves
-no element open; the others (`an input's element one position further`) do not say which elements are wrong.
-"""
+"""The causes of known failures: what an entry of the file says of a wrong output, compared with a record."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..cases.case import Case
 from ..errors import InputError, shown, similar
@@ -16,9 +11,8 @@ from ..faults.case_arrays import CaseArrays
 from ..judge.compare import undefined
 from ..judge.record import Record
 from ..known.known_failures import SHOWN_DIGITS, KnownFailure
-from ..vocabulary import Stage, Verdict
-from .failures import failure_of, faults_of_large, gives, is_large
-from .relation import RELATION_KINDS, Label
+from .failures import failure_of, gives
+from .relation import RELATION_KINDS
 from .relations import Earlier
 
 KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
@@ -26,21 +20,6 @@ KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", 
 
 MOST_NAMED = 200
 """The number of failures of another cause whose cause is looked for, although the verdict does not depend on it."""
-
-_EXACT = {
-    "zero": ".*",
-    "missing": "(?!some ).*",
-    "shift": "the output is rotated .*",
-    "permutation": "(?!.* in another order$).*",
-    "repeat": "(each|every) (?!element is the same ).*|the last element is a copy of .*",
-    "inputs": ".*",
-    "shape": ".*",
-    "type": ".*",
-}
-"""Kind of relation -> the texts that leave no element open: two outputs of a case with such a text are equal."""
-
-
-# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def check_causes(entries: Sequence[KnownFailure], file: str) -> None:
@@ -104,65 +83,3 @@ def _needs_relations(name: str | None, case: Case) -> bool:
     value.
     """
     return name is not None and bool(FAULTS[name].session or FAULTS[name].result or undefined(case.expected))
-
-
-# --- writing -------------------------------------------------------------------------------------------------------
-
-
-class WrittenCauses:
-    """Gives the keys of an entry that say the cause of failures. With them, the entry accepts one output of each case.
-
-    `cases` are the cases of the run by their ids.
-    """
-
-    def __init__(self, cases: Mapping[str, Case]):
-        self._cases = cases
-        self._labels: dict[str, Collection[Label]] = {}
-
-    def __call__(self, failures: Sequence[Record]) -> Mapping[str, str] | None:
-        """Returns the keys for failures of one way; None if no fault model and no relation says it for all of them.
-
-        A fault model comes before the digest of one case, and the relation of many last. There are no keys for an
-        output that changes from run to run, for a probe, and for a failure that is no mismatch.
-        """
-        first, *others = sorted(failures, key=is_large)
-        if first.verdict != Verdict.MISMATCH or first.stage != Stage.COMPARE or first.case not in self._cases:
-            return {}
-        faults = self._common(self._faults(first), others)
-        if faults:
-            return {"fault": faults[0][1]}
-        if not others and first.digest:
-            return {"digest": first.digest}
-        exact = [(kind, text) for kind, text in self._labels_of(first) if re.fullmatch(_EXACT.get(kind, "(?!)"), text)]
-        relations = self._common(exact, others)
-        return {"relation": ": ".join(relations[0])} if relations else None
-
-    def _common(self, labels: Sequence[Label], records: Sequence[Record]) -> Sequence[Label]:
-        """Returns the labels that all records have as well."""
-        for record in records:
-            labels = [label for label in labels if self._has(label, record)]
-            if not labels:
-                break
-        return labels
-
-    def _has(self, label: Label, record: Record) -> bool:
-        kind, name = label
-        tried = record.case in self._labels and not is_large(record)
-        if not tried and kind == "fault" and gives(FAULTS[name], CaseArrays(self._case(record)), record):
-            return True
-        return label in self._labels_of(record)
-
-    def _faults(self, record: Record) -> list[Label]:
-        """Returns the fault models that give the output of a record. Of a very large output, few are tried."""
-        if not is_large(record):
-            return [label for label in self._labels_of(record) if label[0] == "fault"]
-        return [("fault", name) for name in faults_of_large(self._case(record), record)]
-
-    def _labels_of(self, record: Record) -> Collection[Label]:
-        case = self._case(record)
-        if case.id not in self._labels:
-            self._labels[case.id] = () if is_large(record) else failure_of(case, record).labels.keys()
-        return self._labels[case.id]
-
-    def _case(self, record: Record) -> Case:
-        return self._cases[record.case or ""]

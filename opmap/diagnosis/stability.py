@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
 from typing import Literal
@@ -15,13 +14,8 @@ from ..errors import names
 from ..judge.record import Record
 from ..reducer import Budget, shrink, without_some
 from ..vocabulary import Verdict
+from .reruns import Fresh, run_after
 from .thresholds import AFTER, AGAIN_AFTER, ALONE, FEWEST_OF_PERIOD, MORE_ALONE
-
-Run = Callable[[Case], Record]
-"""Judges a case."""
-
-Fresh = Callable[[], AbstractContextManager[Run]]
-"""Opens the provider anew, in a process of its own if it runs in one."""
 
 IN_A_ROW, ENOUGH = 300, 5
 """The most runs in one process, and the number of failures that ends them."""
@@ -96,10 +90,7 @@ def stability(
 
 def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:
     """Returns whether a case fails in a fresh process after these cases. Raises _NotRun if it is not run."""
-    with fresh() as run:
-        for earlier_case in earlier:
-            run(earlier_case)
-        return _failed(run(case), fails)
+    return _failed(run_after(fresh, earlier, case), fails)
 
 
 def _failed(record: Record, fails: Callable[[Record], bool]) -> bool:

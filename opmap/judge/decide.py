@@ -1,6 +1,6 @@
 """Decides what record an outcome gives: its verdict, and what it says.
 
-The verdicts of cases are given here. Known failures change some afterwards; probes have a verdict of their own.
+The verdict of one run is given here; probes have one of their own. `opmap.known.final` has the final verdict.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..engines.providers import Provider
 from ..engines.sessions import CPU
 from ..engines.steps import Result
 from ..errors import MappingError, ProviderError
-from ..files import to_json
 from ..mapping.dxdispatch import Dispatch, desc_json
 from ..mapping.dxdispatch.descriptor_json import DescJson
 from ..operators import OPERATORS
@@ -336,56 +335,3 @@ def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[
         "error_at": f"{path}.{first.subject}" if path else first.subject,
         "message": f"{first.message} ({first.rule})",
     }
-
-
-# --- what was run several times ------------------------------------------------------------------------------------
-
-
-UNSTABLE = "unstable: "
-"""The beginning of the message about an item whose repetitions gave different results."""
-
-
-def settle(records: Sequence[Record]) -> Record:
-    """Returns one record for an item that was judged several times.
-
-    Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
-    record is `not-run`, unless the others differ.
-    """
-    if len(records) == 1:
-        return records[0]
-    ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
-    if len({_comparable(record) for record in ran}) > 1:
-        wrong = next((r for r in ran if not r.good), ran[0])
-        results = ", ".join(
-            r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
-        )
-        message = f"{UNSTABLE}{len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
-        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message, kinds=None)
-    return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
-
-
-def _comparable(record: Record) -> bytes:
-    """Returns the part of a record that must be equal in every repetition.
-
-    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a
-    record only the verdict, the stage and the place in ONNX Runtime count. That of a pass is a note, except for the
-    nodes elsewhere.
-    """
-    message: object = record.message if record.verdict.standing in ("right", "failed") else None
-    if record.verdict is Verdict.PASS:
-        message = record.placement and record.placement.elsewhere
-    outputs = None if record.verdict == Verdict.OBSERVED else [record.actual, record.outputs]
-    return to_json([record.verdict, record.stage, record.error_at, message, outputs])
-
-
-def fails_only_batched(record: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed in one session with other cases and passed alone.
-
-    `others` are their ids.
-    """
-    message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
-    return msgspec.structs.replace(record, message=f"{message}: {record.message}", batched_with=list(others))
-
-
-ONLY_BATCHED = "fails only when batched"
-"""The beginning of the message about a case that fails in one session with other cases, and passes without them."""

@@ -16,8 +16,8 @@ from ..engines.provider_facts import ProviderFacts
 from ..engines.providers import Provider
 from ..files import to_json
 from ..operators import OPERATORS
-from ..vocabulary import CONTRACT, PROBE, Fate, JudgedBy, Stage, Verdict
-from .tally import ran
+from ..vocabulary import CONTRACT, PROBE, Change, Fate, JudgedBy, Stage, Verdict
+from .tally import NOT_RUN, ran
 
 SCHEMA = "opmap-results/1"
 
@@ -150,6 +150,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `error_at` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's
     message.
+
+    `failure` says how a case failed, in words that two runs with the same failure have in common; also of a known
+    failure. `before` is the verdict of the case in the baseline.
     """
 
     file: str | None = None
@@ -176,6 +179,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     lowered_as: LoweredRecord | None = None
     descriptor: str | None = None
     batched_with: list[str] | None = None
+    failure: str | None = None
+    before: Verdict | None = None
 
     @classmethod
     def on(cls, provider: Provider | str, case: str | None, operator: str | None, **others: Any) -> Record:
@@ -219,6 +224,24 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         """Whether the verdict alone makes a run red."""
         return self.verdict.failed
+
+    @property
+    def change(self) -> Change | None:
+        """What became of the case since the baseline of the run; None if nothing of that kind did.
+
+        A case that the baseline does not have is a new failure if it fails.
+        """
+        if self.verdict in _CHANGES:
+            elsewhere = self.placement is not None and bool(self.placement.elsewhere)
+            return Change.NEWLY_FALLBACK if self.verdict is Verdict.FALLBACK and elsewhere else _CHANGES[self.verdict]
+        if self.failed:
+            return None if self.verdict is Verdict.FLAKY else Change.NEW_FAILURE
+        if self.before is None:
+            return None
+        if self.verdict in (Verdict.NOT_RUN, Verdict.SKIPPED):
+            return None if self.before in NOT_RUN else Change.NO_LONGER_RUN
+        failed = self.before is Verdict.KNOWN_FAILURE or (self.before.failed and self.before not in _BY_CHANCE)
+        return Change.FIXED if failed and self.verdict.standing == "right" else None
 
     @property
     def contradiction(self) -> tuple[str, str] | None:
@@ -286,6 +309,16 @@ def at_wrong_outputs(case: Case, record: Record) -> Iterator[tuple[Case, Record]
             seen = replace(case, desc=case.desc.of_output(field))
             yield seen, msgspec.structs.replace(record, expected=output.expected, actual=output.actual)
 
+
+_CHANGES = {
+    Verdict.NEWLY_UNSUPPORTED: Change.NEWLY_UNSUPPORTED,
+    Verdict.FALLBACK: Change.NEWLY_NOT_PROVEN,
+    Verdict.PATH_UNPROVEN: Change.NEWLY_NOT_PROVEN,
+}
+"""The verdicts that say by themselves what became of a case."""
+
+_BY_CHANCE = (Verdict.FLAKY, Verdict.UNEXPECTED_PASS)
+"""The verdicts of cases that passed in one of their runs: a pass is no news."""
 
 FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record.__struct_fields__)
 """The facts about a provider that a record has under their own names."""

@@ -104,14 +104,19 @@ class Results:
         if self.journal:
             self.journal.add(record, seconds)
 
+    def replace(self, record: Record) -> None:
+        """Puts a record in the place of the one that its case has."""
+        at = next(n for n, other in enumerate(self.records) if other.case == record.case)
+        self.records[at] = record
+
     def failures(self) -> list[Record]:
         """Returns the records that make the run red."""
         return [record for record in self.records if record.failed]
 
-    def red(self, *, required: bool) -> bool:
+    def red(self, *, required: bool, flaky: bool = True) -> bool:
         """Returns whether the run is red: an item failed, or items ran and nothing shows that one ran on the provider.
 
-        A run in which each item was skipped because it is dangerous is red too.
+        A run in which each item was skipped because it is dangerous is red too. `flaky` is whether flaky cases count.
 
         If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
         """
@@ -119,13 +124,14 @@ class Results:
         of_cases = [record for record in ran if not record.is_contract]
         unproven = bool(of_cases) and not any(record.proven or record.asserted for record in of_cases)
         lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
-        return bool(self.failures()) or unproven or self.tally().only_skipped or (required and lacking)
+        failed = any(flaky or record.verdict is not Verdict.FLAKY for record in self.failures())
+        return failed or unproven or self.tally().only_skipped or (required and lacking)
 
     def tally(self) -> Tally:
         """Returns the counts of the cases."""
         tally = Tally()
         for record in self.records:
-            tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
+            tally.add(record)
         return tally
 
     def notes(self) -> list[str]:

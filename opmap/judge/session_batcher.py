@@ -19,7 +19,6 @@ from ..cases.variants import VARIANTS
 from ..cases.variants.packs import can_be_packed, can_share, packed_name
 from ..vocabulary import DANGEROUS, Verdict
 from .compare import undefined
-from .decide import fails_only_batched
 from .items import Item
 from .judge import Judge, Ready
 from .outcome import Outcome
@@ -162,7 +161,8 @@ class SessionBatcher:
         for n in told:
             if smaller[n].record.verdict == Verdict.PASS:
                 others = [ready.case.id for ready in (*group[:n], *group[n + 1 :])]
-                smaller[n] = judged[n]._replace(record=fails_only_batched(judged[n].record, others))
+                record = msgspec.structs.replace(judged[n].record, batched_with=others)
+                smaller[n] = judged[n]._replace(record=record)
         return smaller
 
     def _run_each(self, group: Sequence[Ready]) -> list[Judged]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..vocabulary import CONTRACT, NOT_JUDGED, PROBE, Stage, Verdict
+from ..vocabulary import NOT_JUDGED, Stage, Verdict
+
+if TYPE_CHECKING:  # it needs the cases
+    from .record import Record
 
 
 @dataclass
@@ -15,8 +19,8 @@ class Tally:
 
     `answers` is the number of all items, and `skipped` that of those which are dangerous and were not tried. `judged`
     cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the provider
-    asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `counts` has the verdicts
-    of cases, probes and contract probes.
+    asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `changes` counts what
+    became of the items since a baseline. `counts` has the verdicts of cases, probes and contract probes.
     """
 
     judged: int = 0
@@ -25,19 +29,20 @@ class Tally:
     asserted: int = 0
     answers: int = 0
     skipped: int = 0
+    changes: Counter[str] = field(default_factory=Counter)
     counts: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter(), Counter()))
 
-    def add(self, case: str | None, verdict: str, stage: str | None, *, proven: bool, asserted: bool) -> None:
+    def add(self, record: Record) -> None:
         """Counts the result of one item."""
         self.answers += 1
-        id = case or ""
-        self.counts[1 if id.startswith(PROBE) else 2 if id.startswith(CONTRACT) else 0][verdict] += 1
-        self.skipped += verdict == Verdict.SKIPPED
-        if not id.startswith((PROBE, CONTRACT)):
+        self.changes.update([record.change] if record.change else [])
+        self.counts[1 if record.is_probe else 2 if record.is_contract else 0][record.verdict] += 1
+        self.skipped += record.verdict == Verdict.SKIPPED
+        if not (record.is_probe or record.is_contract):
             self.judged += 1
-            self.ran += ran(verdict, stage)
-            self.proven += proven
-            self.asserted += asserted
+            self.ran += record.ran
+            self.proven += record.proven
+            self.asserted += record.asserted
 
     @property
     def shown(self) -> bool:

@@ -1,4 +1,4 @@
-"""Known failures: reads their file, finds the entries that match a case, and says what they make of its verdict.
+"""Known failures: reads their file, and finds the entries that match a case. `opmap.known.final` applies them.
 
 Each entry says which cases fail where and how, and why.
 
@@ -48,7 +48,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -62,7 +62,6 @@ from ..engines.machine.runtimes import FAMILY
 from ..engines.providers import full_name
 from ..errors import InputError, shown
 from ..files import convert_toml, parse_toml, read_text
-from ..judge.decide import settle
 from ..judge.items import Item
 from ..judge.judge import Judge
 from ..judge.record import Record
@@ -70,14 +69,14 @@ from ..judge.tally import NOT_RUN
 from ..limits import MAX_GLOB, MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..operators import OPERATORS
 from ..tensors import DIRECTML_TYPES
-from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
+from ..vocabulary import DANGEROUS, FINAL, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
 
 SCHEMA = "opmap-known-failures/1"
 
 SHOWN_DIGITS = 12
 """The number of digits of a digest that a message shows."""
 
-EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
+EXCUSABLE = tuple(v for v in Verdict if v.failed and v not in FINAL)
 """The verdicts that an entry may expect."""
 
 GLOB_KEYS = ("case", "variant", "provider", "adapter")
@@ -280,6 +279,18 @@ OtherCause: TypeAlias = Callable[[KnownFailure, Case, Record], "str | None"]
 """Returns the cause of a failed case in words, if it is not the one that an entry says; else None."""
 
 
+class Match(NamedTuple):
+    """A known failure that matches a case or probe.
+
+    `own` is whether it is of the user's file. `other_causes` has the cause of a record in words, by the number of the
+    record, if it fails as the entry says but for another cause than the entry's.
+    """
+
+    entry: KnownFailure
+    own: bool
+    other_causes: Mapping[int, str]
+
+
 class ActiveFailures:
     """The entries that apply in one place: those of a user's file, and those that opmap ships.
 
@@ -320,59 +331,25 @@ class ActiveFailures:
         """Returns the entry because of which a case or probe must not be run; None if it may be run."""
         return next((entry for entry in self.expectations(item) if entry.is_dangerous), None)
 
-    def apply(self, item: Item, record: Record) -> Record:
-        """Returns the record of a case or probe after its entries were taken into account.
-
-        The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says
-        that the item may pass. Any other verdict stays, and the expected verdict is added to its message. The same
-        holds for the expected failure with another cause than the entry's.
-        """
-        expectations = self.expectations(item)
-        if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
-            return record
-        verdict: Verdict = record.verdict
-        entry, message = expectations[0], f": {record.message}" if record.message else ""
-        other_causes = {e: self._cause_but(e, item, record) for e in expectations if e.describes(record)}
-        fitting = next((e for e, cause in other_causes.items() if cause is None), None)
-        if fitting:
-            verdict, text = Verdict.KNOWN_FAILURE, f"known {fitting.expected}: {fitting.why}{message}"
-        elif record.good:
-            if any(e.may_pass for e in expectations) or (self.find(item) is None and record.verdict in NOT_RUN):
-                return record
-            verdict = Verdict.UNEXPECTED_PASS
-            got = "" if record.verdict == Verdict.PASS else f", got {record.verdict}{message}"
-            text = f"expected {entry.expected}: {entry.why}{got}"
-        elif other_causes:
-            entry, cause = next(iter(other_causes.items()))
-            causes = f"known: {entry.cause}, got: {cause}"
-            text = f"expected {entry.verdict} for another cause ({causes}): {entry.why}{message}"
-        else:
-            got = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}"
-            text = f"expected {entry.expected}: {entry.why}, got {got}{message}"
-        return msgspec.structs.replace(record, verdict=verdict, message=text)
+    def matches(self, item: Item, records: Sequence[Record]) -> list[Match]:
+        """Returns the entries that match a case or probe, each with what it says of these records of it."""
+        own = self.find(item) is not None
+        return [
+            Match(entry, own, {n: cause for n, r in enumerate(records) if (cause := self._cause_but(entry, item, r))})
+            for entry in self.expectations(item)
+        ]
 
     def _cause_but(self, entry: KnownFailure, item: Item, record: Record) -> str | None:
-        """Returns the cause of a failure in words, if it differs from the entry's cause; else None."""
-        if not entry.cause:
+        """Returns the cause of a failure in words, if it fails as an entry says but for another cause; else None."""
+        if not entry.cause or not entry.describes(record):
             return None
         if self._other_cause is None or not isinstance(item, Case):
             return "a cause that is not known"
         return self._other_cause(entry, item, record)
 
-    def settle(self, item: Item, records: Sequence[Record]) -> Record:
-        """Returns one record for an item that was judged several times, after its entries were taken into account.
-
-        Different results are a `mismatch`, except for an item that may pass: its first failure counts.
-        """
-        if not any(entry.may_pass for entry in self.expectations(item)):
-            return self.apply(item, settle(records))
-        applied = [self.apply(item, record) for record in records]
-        order = [Verdict.KNOWN_FAILURE, Verdict.PASS]  # behind every red verdict
-        return min(applied, key=lambda record: order.index(record.verdict) if record.verdict in order else -1)
-
     def passed(self, items: Iterable[Item], records: Iterable[Record]) -> int:
         """Returns how many of the items have a good result, although an entry says that they may fail."""
-        good = {record.case for record in records if record.good and record.verdict not in (*NOT_RUN, *_KNOWN)}
+        good = {record.case for record in records if record.good and record.verdict not in (*NOT_RUN, *FINAL)}
         return sum(item.id in good and any(e.may_pass for e in self.expectations(item)) for item in items)
 
     def problems(self, items: Iterable[Item], tier: Tier) -> list[str]:
@@ -394,10 +371,6 @@ class ActiveFailures:
 
     def _name(self, i: int) -> str:
         return f"{self.file}: $.known[{i}]: {self.entries[i]}"
-
-
-_KNOWN = (Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS)
-"""The verdicts that entries have given."""
 
 
 class _Matcher:

@@ -3,6 +3,7 @@ per line), and the reports that are made of these at the end."""
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -121,7 +122,8 @@ class Bundle(ResultsFolder):
         """
         if diagnosis:
             self.write_file(DIAGNOSIS, formatted(diagnosis))
-        self.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        self.write_file(TIMES, formatted(TimesDocument(ended=now, seconds=self._seconds)))
         append_step_summary(write_reports(self, self._run, [records], diagnosis, notes))
 
     def _whole(self, records: Iterable[Record]) -> Iterator[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
@@ -11,9 +12,10 @@ import msgspec
 from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import Answer, OddOneOut
 from ..engines.machine.facts import Fact
+from ..errors import cut
 from ..judge.against import RuleRow
 from ..judge.record import SCHEMA, TensorRecord
-from ..limits import MAX_RECORDS
+from ..limits import MAX_RECORDS, MAX_SHOWN
 from ..vocabulary import Verdict
 
 RUN, RECORDS, TIMES, SURVEY = "run.json", "results.jsonl", "times.json", "survey.json"
@@ -75,6 +77,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self.selection.get(name) for name in PLACE)
 
     @property
+    def baseline(self) -> str | None:
+        """The name of the baseline with which the run was compared."""
+        name = self.selection.get("baseline")
+        return None if name is None else cut(str(name), MAX_SHOWN)
+
+    @property
     def shard(self) -> tuple[int, int] | None:
         """The number of the shard that ran, and the number of all shards; None if the selection names no shard I/N."""
         found = _SHARD.fullmatch(str(self.selection.get("shard")))
@@ -131,10 +139,11 @@ class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What times.json holds: how long each case took, in seconds, by its id.
 
     After a run that was killed and resumed, only the times of the cases that ran since are there. In a merged bundle, a
-    case that ran in several bundles has its longest time.
+    case that ran in several bundles has its longest time. `ended` is when the run ended.
     """
 
     schema: str = "opmap-times/1"
+    ended: Annotated[datetime.datetime, msgspec.Meta(tz=True)] | None = None
     seconds: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
 
 

@@ -32,8 +32,9 @@ def heading(run: RunDocument, records: Sequence[Record], causes: int) -> Heading
     tier = run.selection.get("tier")
     tested += f" of tier {cut(str(tier), MAX_SHOWN)}" if tier else ""
     of_causes = f", of {_number(causes, 'cause')}" if causes else ""
-    result = f"{failed:,} failed{of_causes}" if failed else "none failed"
-    verdict, notes = "failed" if run.exit_code or failed else "passed", []
+    flaky = f", {failed:,} flaky" if failed and not run.exit_code else ""  # as many as --allow-flaky allows
+    result = f"{failed:,} failed{of_causes}" if failed and not flaky else f"none failed{flaky}"
+    verdict, notes = "failed" if run.exit_code else "passed", []
     if run.totals is None or run.exit_code == 130:
         verdict = "unfinished"
         what = "has not ended" if run.totals is None else "was interrupted"

@@ -28,6 +28,7 @@ from .report_groups import Groups, again_in, base_id, found_cases, groups
 from .report_matrix import MatrixCell, by_dimensions, place
 from .report_support import CLASSES, Support, support
 from .results_folder import formatted
+from .tables import change_tables
 from .times import slowest, timed
 from .written_bundle import WrittenBundle
 
@@ -80,6 +81,7 @@ def report_html(bundle: WrittenBundle) -> str:
         heading=heading(bundle.run, records, len(cause_groups.shown) + cause_groups.left_out),
         notes=_notes(bundle),
         data=_embedded(_data(bundle, records, places, cause_groups, shown)),
+        changes=change_tables(bundle.run, records),
         support=shown,
         classes=CLASSES,
         groups=cause_groups,
@@ -129,7 +131,7 @@ def _notes(bundle: WrittenBundle) -> list[str]:
 
 # --- the cases ---
 
-COLUMNS = ("verdict", *MatrixCell._fields, "cause", "stage", "placement", "failed", "more")
+COLUMNS = ("verdict", *MatrixCell._fields, "cause", "stage", "placement", "failed", "change", "more")
 """The columns of a case in the page behind its id and its message. Each holds the number of a text in `words`."""
 
 
@@ -146,13 +148,14 @@ def _data(
     def word(text: object) -> int:
         return words.setdefault(str(text), len(words))
 
-    rows = []
+    rows, has_baseline = [], any(part.baseline for part in bundle.run.runs)
     for record in sorted(records, key=lambda record: not record.failed):
         subject = "contract probe" if record.is_contract else "probe"
         where = places.get(id(record)) or MatrixCell(subject, "", "", "", "")
         cause = cause_groups.number_of.get(record.case or "", "")
         failed = "yes" if record.failed else "no"
-        texts = (record.verdict, *where, cause, record.stage or "", _placement(record), failed, _more(record))
+        change = record.change if has_baseline and record.change else ""
+        texts = (record.verdict, *where, cause, record.stage or "", _placement(record), failed, change, _more(record))
         message = cut(record.message, MOST_MESSAGE) if record.message else 0
         rows.append([record.case or record.file or "?", message, *map(word, texts)])
     meanings = {str(verdict): [verdict.text, verdict.good] for verdict in Verdict}
@@ -178,6 +181,7 @@ def _more(record: Record) -> str:
         "substitutions": "; ".join(record.substitutions or []),
         "DirectML graph": record.descriptor,
         "device class": record.device_class,
+        "in the baseline": record.before,
     }
     return "\n".join(f"{name}: {cut(text, MOST_MESSAGE)}" for name, text in lines.items() if text)
 

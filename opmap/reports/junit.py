@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ..judge.record import Record
@@ -13,7 +14,7 @@ from .pages import text_page
 _KINDS: dict[Standing, str] = {"failed": "failure", "broken": "error", "excused": "skipped", "not run": "skipped"}
 """The standing of a verdict -> what JUnit calls a test case that did not pass."""
 
-_PROPERTIES = ("tier", "version", "package", "device_class", "adapter_name", "driver", "platform")
+_PROPERTIES = ("tier", "baseline", "version", "package", "device_class", "adapter_name", "driver", "platform")
 
 
 def junit(runs: Sequence[tuple[Part, Sequence[Record]]], problems: Sequence[str] = ()) -> str:
@@ -29,22 +30,26 @@ def junit(runs: Sequence[tuple[Part, Sequence[Record]]], problems: Sequence[str]
 
 
 def _suite(part: Part, records: Sequence[Record]) -> dict[str, object]:
-    problems = list(part.problems)
+    problems, changes = list(part.problems), Counter(record.change for record in records if record.change)
     if part.exit_code and not problems and not any(record.failed for record in records):
         problems = ["the run was interrupted" if part.exit_code == 130 else f"the run is red: {WHY_RED}"]
     return {
         "name": f"opmap on {part.selection.get('provider')}",
-        "properties": [(name, value) for name in _PROPERTIES if (value := part.selection.get(name)) is not None],
-        "cases": [*map(_case, records), *map(_problem, problems)],
+        "properties": [
+            *((name, value) for name in _PROPERTIES if (value := part.selection.get(name)) is not None),
+            *((f"baseline.{change}", count) for change, count in changes.items() if part.baseline),
+        ],
+        "cases": [*(_case(record, part) for record in records), *map(_problem, problems)],
     }
 
 
-def _case(record: Record) -> dict[str, str | None]:
+def _case(record: Record, part: Part) -> dict[str, str | None]:
+    allowed = record.verdict is Verdict.FLAKY and not part.exit_code
     stage = f" at {record.stage}" if record.stage and record.verdict == Verdict.ERROR else ""
     return {
         "classname": f"opmap.{(record.operator or '?').removeprefix('DML_OPERATOR_')}",
         "name": record.case or "?",
-        "kind": _KINDS.get(record.verdict.standing),
+        "kind": "skipped" if allowed else _KINDS.get(record.verdict.standing),
         "type": str(record.verdict),
         "message": f"{record.verdict}{stage}{f': {record.message}' if record.message else ''}",
     }

@@ -23,7 +23,7 @@ class Pair(NamedTuple):
     `documented` is whether the page has the type at the feature level; None if the operator or the type is not known.
     Of all `cases`, the provider was to run those that are `tried`: without those that ONNX Runtime itself kept from it.
     It was `given` all of these but the ones that were not run. `undefined` cases have elements without a documented
-    value. `words` say all this for the tip over the cell.
+    value, `lost` ones ran in the baseline and are refused now. `words` say all this for the tip over the cell.
     """
 
     documented: bool | None
@@ -34,6 +34,7 @@ class Pair(NamedTuple):
     passed: int
     failed: int
     undefined: int
+    lost: int
     words: str
 
     @classmethod
@@ -54,6 +55,7 @@ class Pair(NamedTuple):
             passed=sum(record.verdict == Verdict.PASS for record in tried),
             failed=sum(record.failed for record in tried),
             undefined=sum(record.verdict == Verdict.OBSERVED for record in tried),
+            lost=verdicts[Verdict.NEWLY_UNSUPPORTED],
             words=f"{known}; {taken}{counts or 'no case'}",
         )
 
@@ -89,6 +91,12 @@ _PARTLY = (
 )
 
 CLASSES = (
+    SupportClass(
+        "lost",
+        "⊘",
+        "newly lost: cases ran in the baseline and are refused now, and no other case failed",
+        lambda pair: 0 < pair.lost == pair.failed,
+    ),
     SupportClass("failed", "✗", "cases failed", lambda pair: pair.failed > 0),
     SupportClass(
         "passed",
@@ -143,8 +151,9 @@ class Support:
 
 def _summed(pairs: Sequence[Pair]) -> str:
     shown = Counter(pair.shown.name for pair in pairs)
-    accepted = sum(pair.accepted > 0 for pair in pairs)
-    return f"the provider accepted {accepted:,}, {shown['passed']:,} passed wholly, {shown['failed']:,} with failures"
+    accepted, lost = (sum(getattr(pair, name) > 0 for pair in pairs) for name in ("accepted", "lost"))
+    text = f"the provider accepted {accepted:,}, {shown['passed']:,} passed wholly, {shown['failed']:,} with failures"
+    return f"{text}, {lost:,} newly lost" if lost else text
 
 
 def support(run: RunDocument, places: Sequence[MatrixCell], records: Sequence[Record]) -> Support:
@@ -174,5 +183,5 @@ def _accepted(record: Record) -> bool:
     """Returns whether the provider took a case: it was not refused before its first run, nor left to another one."""
     refused = record.stage in (Stage.READ, Stage.VALIDATE, Stage.MAP, Stage.LOAD)
     without_output = record.verdict == Verdict.OBSERVED and record.stage == Stage.RUN
-    elsewhere = record.verdict in (Verdict.UNSUPPORTED, Verdict.FALLBACK)
+    elsewhere = record.verdict in (Verdict.UNSUPPORTED, Verdict.NEWLY_UNSUPPORTED, Verdict.FALLBACK)
     return record.ran and not (refused or without_output or elsewhere)

@@ -12,7 +12,7 @@ from .cause_view import MOST_SHOWN, CauseView
 from .documents import DiagnosisDocument, RunDocument
 from .heading import heading
 from .pages import text_page
-from .tables import count_tables
+from .tables import change_tables, count_tables
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable of the environment that names the file which GitHub shows on the page of a run."""
@@ -38,7 +38,7 @@ def summary(
         heading=heading(run, records, len(groups)),
         causes=list(map(CauseView.of, groups[:MOST_SHOWN])),
         more_causes=max(0, len(groups) - MOST_SHOWN),
-        tables=[section.markdown() for section in count_tables(records)],
+        tables=[section.markdown() for section in (*count_tables(records), *change_tables(run, records))],
         counts=", ".join(f"{count:,} {verdict}" for verdict, count in counts.items()),
         failures=_first(lines),
         problems=_first(run.problems),

@@ -49,4 +49,6 @@ class Sums:
         """Returns whether the records make the run red (see `Results.red`)."""
         results = Results()
         results.records = list(self._kinds.values())
-        return results.red(required=required)
+        allowed = self._selection.get("allow_flaky")
+        flaky = self.verdicts[Verdict.FLAKY] > (allowed if isinstance(allowed, int) else 0)
+        return results.red(required=required, flaky=flaky)

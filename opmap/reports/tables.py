@@ -14,17 +14,22 @@ from ..errors import names, printable
 from ..judge.record import Record, split
 from ..judge.tally import total
 from ..operators import LISTED_FIRST
-from ..vocabulary import NOT_JUDGED, Verdict
+from ..vocabulary import NOT_JUDGED, Change, Verdict
+from .documents import RunDocument
 from .sections import Section, style
 
 
-def print_tables(console: Console, records: Sequence[Record], *, verbose: bool = False) -> None:
-    """Prints three tables: of cases, probes and contract probes.
+def print_tables(
+    console: Console, records: Sequence[Record], *, verbose: bool = False, baseline: str | None = None
+) -> None:
+    """Prints three tables: of cases, probes and contract probes. With a baseline, prints what changed since then.
 
-    Without `verbose`, they have only the rows that need a look.
+    Without `verbose`, the first three have only the rows that need a look.
     """
     for section in count_tables(records, brief=not verbose):
         section.print(console)
+    if baseline:
+        change_table(baseline, records).print(console)
 
 
 def count_tables(records: Sequence[Record], *, brief: bool = False) -> list[Section]:
@@ -45,6 +50,20 @@ def count_tables(records: Sequence[Record], *, brief: bool = False) -> list[Sect
         for counted, title, kind in tables
         if (counted is cases and cases) or any(record.verdict not in left_out for record in counted)
     ]
+
+
+def change_table(baseline: str, records: Sequence[Record]) -> Section:
+    """Returns a table of what became of the cases since the baseline of this name: how many, and the first of each."""
+    changed = [(change, [record for record in records if record.change is change]) for change in Change]
+    rows = [[str(change), f"{len(of):,}", of[0].case or "?"] for change, of in changed if of]
+    title = f"beside the baseline {baseline}"
+    return Section(title, ["change", "cases", "first"], rows) if rows else Section(title, lines=["nothing changed"])
+
+
+def change_tables(run: RunDocument, records: Sequence[Record]) -> list[Section]:
+    """Returns the table of what became of the cases since the baseline; none if the run has no baseline."""
+    names = dict.fromkeys(part.baseline for part in run.runs if part.baseline)
+    return [change_table(", ".join(names), records)] if names else []
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:

@@ -51,7 +51,7 @@ def verify(folder: str | os.PathLike[str]) -> str:
         run.check_options()
     for line, (number, record) in enumerate(bundle.read_records(), 1):
         runs[number].add(record, f"line {line}")
-        tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
+        tally.add(record)
     for name in (*DOCUMENTS, RECORDS):
         check_keys(bundle.folder / name, lines=name == RECORDS)
     for run in runs:

@@ -5,6 +5,7 @@ A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from collections import Counter
@@ -35,6 +36,7 @@ from .documents import (
     Part,
     RunDocument,
     SurveyDocument,
+    TimesDocument,
     Totals,
 )
 from .json_files import read_json, read_lines
@@ -55,6 +57,13 @@ class WrittenBundle:
     seconds: Mapping[str, float]
     survey: SurveyDocument | None = None
     kept: Sequence[Record] | None = None
+    times_ended: datetime.datetime | None = None
+
+    @property
+    def ended(self) -> datetime.datetime:
+        """When the run ended. If times.json does not say it: when run.json was written here."""
+        written = (self.folder / RUN).stat().st_mtime
+        return self.times_ended or datetime.datetime.fromtimestamp(written, datetime.UTC)
 
     def asked(self, name: str) -> str | None:
         """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not
@@ -197,8 +206,10 @@ def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> Writt
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     names = [name for name in DOCUMENTS if os.path.lexists(path / name) and (causes or name != DIAGNOSIS)]
     documents: dict[str, Any] = {name: _document(path / name, DOCUMENTS[name]) for name in names}
-    seconds = documents[TIMES].seconds if TIMES in documents else {}
-    bundle = WrittenBundle(path, documents[RUN], documents.get(DIAGNOSIS), seconds, documents.get(SURVEY))
+    times = documents.get(TIMES, TimesDocument(seconds={}))
+    bundle = WrittenBundle(
+        path, documents[RUN], documents.get(DIAGNOSIS), times.seconds, documents.get(SURVEY), times_ended=times.ended
+    )
     if not bundle.run.runs:
         raise InputError("must hold a part", path="$.parts", file=str(path / RUN))
     for number, group in enumerate(bundle.diagnosis.groups if bundle.diagnosis else ()):

@@ -26,6 +26,8 @@ def end_run(session: ValidationRun, diagnose: Diagnose | None, unwritten: list[s
     """
     with noting(unwritten, session):
         session.complete()
+        if _ran_again(session):
+            session.complete()
     diagnoses = _diagnosed(session, diagnose) if diagnose else None
     if session.bundle and session.bundle.completed:
         with noting(unwritten, session):
@@ -48,6 +50,15 @@ def quick(session: ValidationRun, run: JudgedRun) -> list[Diagnosis]:
 
     dangerous = session.options.rerun_dangerous
     return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
+
+
+def _ran_again(session: ValidationRun) -> bool:
+    """Runs failed cases again. Returns whether a record changed. Prints the error that ended it."""
+    try:
+        return not session.results.interrupted and session.run_again()
+    except OpmapError as error:
+        print_error(f"failed cases were not run again: {error}")
+        return False
 
 
 @contextmanager

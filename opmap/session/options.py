@@ -207,6 +207,14 @@ class _Table(NamedTuple):
         "FILE",
         HOW,
     )
+    baseline: str | None = option(
+        None,
+        "compare with the results bundle of an earlier run, or with the newest of a folder that fits: its failures are "
+        "known, and what ran there must run (see opmap manual baseline)",
+        path,
+        "BUNDLE",
+        HOW,
+    )
     no_shipped_known_failures: bool = option(
         False,
         "the known defects of the DirectML EP fail the run too (opmap known lists them)",
@@ -221,7 +229,15 @@ class _Table(NamedTuple):
         also=("check", "survey", "export", "fuzz"),
         rare=True,
     )
-    repeat: int = option(1, "run each case N times; different results are a mismatch", count, "N", HOW, rare=True)
+    allow_flaky: int = option(
+        0,
+        "the run is green with up to N cases that failed and then passed when they were run again",
+        number,
+        "N",
+        TOGETHER,
+        rare=True,
+    )
+    repeat: int = option(1, "run each case N times; a case with different results is flaky", count, "N", HOW, rare=True)
     shuffle: int | None = option(
         None, "run the cases in a random order; the same seed gives the same order", number, "SEED", HOW, rare=True
     )
@@ -283,14 +299,6 @@ class _Table(NamedTuple):
         optional,
         "NAME",
         DIRECTML,
-        rare=True,
-    )
-    write_known_failures: str | None = option(
-        None,
-        "write the failures of this run into a new file for --known-failures; a person then fills in the reasons",
-        path,
-        "FILE",
-        WRITTEN,
         rare=True,
     )
     report: str | None = option(
@@ -364,7 +372,8 @@ class SessionOptions(_Table):
     def selected(self) -> dict[str, object]:
         """What of the options must be the same when a run is continued, as `run.json` holds it."""
         names = [
-            *("no_shipped_known_failures", "rerun_dangerous", "repeat", "shuffle", "pack", "fresh_sessions", "tier"),
+            *("no_shipped_known_failures", "rerun_dangerous", "allow_flaky", "repeat", "shuffle", "pack"),
+            *("fresh_sessions", "tier"),
             *("feature_level", "index_conversion", "adapter", "device_id", "disable_metacommands"),
         ]
         return {

@@ -26,12 +26,13 @@ from ..engines.providers import (
 from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
 from ..files import read_bytes
-from ..judge.decide import not_run, refusal, settle
+from ..judge.decide import not_run, refusal
 from ..judge.items import Item
 from ..judge.judge import Judge
 from ..judge.record import Record, shortened
 from ..judge.run import Results, shuffled
 from ..judge.session_batcher import SessionBatcher
+from ..known.final import Evidence, final
 from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
 from ..vocabulary import Tier, Verdict, tiers_in
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # loaded only if a run has a bundle or known failures
     from ..diagnosis.known_causes import KnownCauses
     from ..diagnosis.relations import Earlier
     from ..known.known_failures import ActiveFailures, KnownFailure
+    from ..reports.baseline import Baseline
     from ..reports.bundle import Bundle
     from ..reports.documents import DiagnosisDocument
 
@@ -84,13 +86,10 @@ class ValidationRun:
                 from ..diagnosis.known_causes import check_causes
 
                 check_causes(self.known_failures, options.known_failures)
-        if options.write_known_failures:
-            from ..known.written_failures import check_new
-
-            check_new(options.write_known_failures)
         self.results = Results(max_failures=options.max_failures, whole=whole)
         self.bundle: Bundle | None = None
         self.active_failures: ActiveFailures | None = None
+        self.baseline: Baseline | None = None
         self.calls: dict[str, int] = {}
         """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
         after a run was resumed."""
@@ -113,6 +112,8 @@ class ValidationRun:
             shipped = self._shipped_failures()
             if self.known_failures or shipped:
                 self.active_failures = self._active_failures(shipped)
+            if self.options.baseline and isinstance(self._opened, Judge):
+                self.baseline = self._read_baseline(self.options.baseline, self._opened.provider)
         return self._opened
 
     def _open(self, options: SessionOptions) -> Judge | ProviderMissing:
@@ -126,6 +127,16 @@ class ValidationRun:
             )
         except ProviderMissing as error:
             return error
+
+    def _read_baseline(self, path: str, provider: Provider) -> Baseline:
+        """Returns the baseline that was asked for. Raises InputError if there is none of this provider."""
+        from ..reports.baseline import read_baseline
+
+        options = self.options
+        place = {"provider": provider.name, "adapter_name": provider.adapter, "device_class": provider.device_class}
+        named = self._only_cases or options.wanted or options.case or options.failed_of
+        tier, own = None if named else options.tier, options.report or options.resume
+        return read_baseline(path, place, tier=tier, feature_level=options.feature_level, own=own)
 
     @property
     def provider(self) -> Provider | None:
@@ -263,10 +274,11 @@ class ValidationRun:
         records = []
         for item, judged in zip(batch, zip(*repetitions, strict=True), strict=True):
             self.calls[item.id] = judged[-1].call
-            item_records = [one.record for one in judged]
-            records.append(known.settle(item, item_records) if known else settle(item_records))
+            of_item = [one.record for one in judged]
+            before = self.baseline.results.get(item.id) if self.baseline else None
+            records.append(final(Evidence(of_item, known.matches(item, of_item) if known else (), before)))
             if known and isinstance(item, Case):
-                self._before.append((item, shortened(item_records[-1])))
+                self._before.append((item, shortened(of_item[-1])))
         return records
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
@@ -340,9 +352,15 @@ class ValidationRun:
             "wanted": [*self.selection.wanted.ids, *self.selection.wanted.globs],
             "case": self.selection.ids,
             **factory(self.options.provider),
+            **(self.baseline.identity if self.baseline else {}),
             **selected,
             **identity(self.provider),
         }
+
+    def ran_in_order(self, ids: Sequence[str]) -> None:
+        """Keeps the order in which items were judged elsewhere: by pytest, or by its workers, one after the other."""
+        items = {item.id: item for item in self.items}
+        self._order = [items[id] for id in ids]
 
     # --- after the run ---
 
@@ -357,6 +375,26 @@ class ValidationRun:
         records = {record.case: record for record in self.results.records if record.verdict not in crashed}
         cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
         return [(case, records[case.id]) for case in cases if case.id in records]
+
+    def run_again(self) -> bool:
+        """Runs failed cases and probes again, and gives them their final verdict. Returns whether a record changed.
+
+        With --repeat nothing is run again: the repetitions have shown what differs.
+        """
+        if self.options.repeat > 1 or not self.provider or not self.results.failures():
+            return False
+        from ..diagnosis.judged_run import JudgedRun
+        from ..diagnosis.reruns import reruns
+
+        records = {record.case: record for record in self.results.records}
+        failed = [(probe, records[probe.id]) for probe in self._chosen_probes() if probe.id in records]
+        run, changed = JudgedRun(self.judged, self.calls), False
+        for id, rerun in reruns(run, failed, self.fresh, dangerous=self.options.rerun_dangerous):
+            record = final(Evidence([records[id]], rerun=rerun))
+            if record != records[id]:
+                self.results.replace(record)
+                changed = True
+        return changed
 
     def again(self, case: Case, before: Sequence[Case] = (), command: str | None = None) -> str:
         """Returns the command that runs a case of the catalogue again, or the file that a case is from.
@@ -431,22 +469,6 @@ class ValidationRun:
         contract = contract_probes() if "contract" in tiers_in(tier) else ()
         return self.active_failures.problems(chain(self._catalogue(), probes(), contract), tier)
 
-    def write_known_failures(self, path: str) -> int:
-        """Writes a new file with an entry for each failure of the run, and returns the number of entries.
-
-        A case that fails only when batched gets none: it passes where a known failure is looked at.
-
-        Raises InputError if the file exists or cannot be written.
-        """
-        from ..diagnosis.known_causes import WrittenCauses
-        from ..known.written_failures import write
-
-        place = (self.active_failures or self._active_failures()).place
-        items = (case for case in self._catalogue() if self._has_variant(case))
-        causes = WrittenCauses({case.id: case for case in self.cases})
-        records = [record for record in self.results.records if not record.batched_with]  # alone they pass
-        return write(path, records, place, self._tier, items, causes)
-
     # --- the end ---
 
     @property
@@ -461,14 +483,24 @@ class ValidationRun:
         passed = self.active_failures.passed(self.items, self.results.records) if self.active_failures else 0
         if passed:
             lines.append(f"{passed} cases passed that known failures allow to fail")
-        return [*lines, *filter(None, [self.variants_note])]
+        return [*lines, *filter(None, [self.variants_note, self.baseline_note])]
+
+    @property
+    def baseline_note(self) -> str | None:
+        """A line about the baseline: how many cases it has, and how many of them the provider cannot run any more."""
+        if not self.baseline:
+            return None
+        had = [case for case in self._cases_of_provider[1] if case.id in self.baseline.results]
+        lost = f"; {len(had):,} of it are left out, as the provider lacks their variant" if had else ""
+        return self.baseline.note({item.id for item in self.items}) + lost
 
     @property
     def exit_code(self) -> int:
         """130 after Ctrl-C, 1 if the run is red, 0 if it is green."""
         if self.results.interrupted:
             return 130
-        return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
+        flaky = sum(record.verdict is Verdict.FLAKY for record in self.results.records) > self.options.allow_flaky
+        return int(bool(self.problems) or self.results.red(required=self.options.require_provider, flaky=flaky))
 
     def complete(self) -> None:
         """Writes all records in their order, the environment and the totals into the results bundle: whatever comes

@@ -7,7 +7,10 @@ import json
 from tiers import all_cases
 
 from opmap.cli import main
-from opmap.known.known_failures import SCHEMA, Environment, KnownFailure
+from opmap.judge.items import Item
+from opmap.judge.record import Record
+from opmap.known.final import Evidence, final
+from opmap.known.known_failures import SCHEMA, ActiveFailures, Environment, KnownFailure
 
 CASES = {case.id: case for case in all_cases("smoke")}
 CASE = CASES["gather/example.1"]
@@ -42,3 +45,8 @@ def toml(path, *entries: dict, head: str = f'schema = "{SCHEMA}"\ncase_ids = 1')
 def validate(*arguments: str) -> int:
     """Runs `opmap validate` on one case; returns its exit code."""
     return main(["validate", "--case", "gather/example.1", *arguments])
+
+
+def given(known: ActiveFailures, item: Item, *records: Record) -> Record:
+    """Returns the final record of an item of these records, with its known failures."""
+    return final(Evidence(records, known.matches(item, records)))

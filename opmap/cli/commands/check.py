@@ -26,6 +26,7 @@ from ...judge.onnx_models import (
     symbolic_dimensions,
 )
 from ...judge.record import Record, encode
+from ...known.final import Evidence, final
 from ...mapping.dxdispatch import Dispatch, read
 from ...reports.tables import line, print_notes, print_tested, print_total
 from ...reports.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
@@ -229,9 +230,10 @@ class _File:
         try:
             judged = judge_model(judge, model, data_set, self.cpu, dimensions=self.dimensions, notes=self.notes)
             for cases, record in judged:
-                applied = [known.apply(case, record) for case in cases] if known else []
+                matches = [known.matches(case, [record]) if known else [] for case in cases] or [[]]
+                applied = [final(Evidence([record], matching)) for matching in matches]
                 explained = (one for one in applied if one.verdict is Verdict.KNOWN_FAILURE)
-                yield next(explained, applied[0] if len(applied) == 1 else record)
+                yield next(explained, applied[0] if len(applied) == 1 else final(Evidence([record])))
         except (InputError, KeyboardInterrupt):
             raise
         except Exception as error:

@@ -18,7 +18,7 @@ from ...session.options import OPTIONS, SessionOptions
 from ...vocabulary import Verdict
 
 _ALONE = (
-    *("filter", "case", "shard", "known_failures", "write_known_failures", "repeat", "pack", "fresh_sessions"),
+    *("filter", "case", "shard", "known_failures", "baseline", "allow_flaky", "repeat", "pack", "fresh_sessions"),
     *("report", "resume"),
 )
 """The options that have no meaning beside --large."""

@@ -17,7 +17,7 @@ from ...reports.documents import HTML, RECORDS
 from ...reports.tables import print_failures, print_notes, print_tables, print_tested, print_total
 from ...reports.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...session import ValidationRun
-from ...session.ending import Diagnose, end_run, noting, quick
+from ...session.ending import Diagnose, end_run, quick
 from ...session.options import SessionOptions
 from ...vocabulary import Verdict
 
@@ -60,8 +60,6 @@ def run_and_diagnose(
             session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
-        with noting(unwritten, session):
-            _write_known_failures(session, options)
         diagnoses = end_run(session, diagnose, unwritten)
     missing = next((r.message for r in session.results.records if session.provider is None), None)
     if options.json or not missing:
@@ -105,13 +103,6 @@ def _counts(session: ValidationRun) -> Callable[[], Mapping[Verdict, int]]:
     return now
 
 
-def _write_known_failures(session: ValidationRun, options: Namespace) -> None:
-    """Writes the file of known failures that was asked for."""
-    if options.write_known_failures:
-        count = session.write_known_failures(options.write_known_failures)
-        print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
-
-
 def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, verbose: bool) -> None:
     """Prints what was tested, the tables, the causes of the failures, the first of the other failures, and the
     notes.
@@ -122,7 +113,7 @@ def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, 
         return
     out, notes = console(), session.own_notes
     print_tested(out, session.provider)
-    print_tables(out, records, verbose=verbose)
+    print_tables(out, records, verbose=verbose, baseline=session.baseline.name if session.baseline else None)
     if diagnoses:
         from ...reports.cause_view import print_causes
 

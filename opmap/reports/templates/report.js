@@ -79,6 +79,7 @@
     say("verdict", (data.meanings[verdict] || [""])[0]);
     say("stage", word(row, "stage"));
     say("cause", word(row, "cause"));
+    say("since the baseline", word(row, "change"));
     say("operator", word(row, "operator"));
     say("ran on it", word(row, "placement"));
     for (const one of word(row, "more").split("\n").filter(Boolean)) {

@@ -62,8 +62,8 @@ class TestValidate:
         """Every verdict is counted once, in words."""
         tally = Tally()
         for verdict in Verdict:
-            tally.add("x", verdict, None, proven=False, asserted=False)
-        tally.add("probe/x", Verdict.PASS, None, proven=False, asserted=False)
+            tally.add(Record(case="x", verdict=verdict))
+        tally.add(Record(case="probe/x", verdict=Verdict.PASS))
         text = total(tally.counts, 1, "the CPU EP")
         failed = [v for v in Verdict if v not in (Verdict.PASS, Verdict.KNOWN_FAILURE, *NOT_JUDGED)]
         assert text.startswith(f"FAILED: {len(failed)} failed (1 mismatch, 1 error, ")

@@ -83,53 +83,6 @@ class TestReplace:
         assert [] == os.listdir(tmp_path)
 
 
-class TestWriteKnownFailures:
-    """`--write-known-failures` never costs the results of a run."""
-
-    ARGUMENTS = ("validate", "--provider", "fault:output-zero", "--filter", "gather/example.*")
-
-    @pytest.mark.parametrize("name", ["no/folder.toml", "x" * 300, "there.toml", "folder", "there.toml/x"])
-    def test_refused_before(self, name, tmp_path, monkeypatch, refusal):
-        """A file that cannot be written is refused before a case is run, and nothing is left."""
-        (tmp_path / "there.toml").touch()
-        (tmp_path / "folder").mkdir()
-        monkeypatch.setattr("opmap.session.ValidationRun.judge_all", lambda *_: pytest.fail("the cases were run"))
-
-        refusal(*self.ARGUMENTS, "--write-known-failures", tmp_path / name)
-        assert ["folder", "there.toml"] == sorted(os.listdir(tmp_path))
-
-    @pytest.mark.parametrize("function", ["fsync", "replace"])
-    def test_folder_that_cannot_be_written(self, function, tmp_path, monkeypatch, refusal):
-        """The folder is tried before a case is run."""
-        monkeypatch.setattr(os, function, no_space)
-        monkeypatch.setattr("opmap.session.ValidationRun.judge_all", lambda *_: pytest.fail("the cases were run"))
-
-        line = refusal(*self.ARGUMENTS, "--write-known-failures", tmp_path / "k.toml")
-        assert "k.toml: --write-known-failures: No space left" in line
-        assert [] == os.listdir(tmp_path)
-
-    @pytest.mark.parametrize("report", [False, True])
-    def test_full_at_the_end(self, report, tmp_path, monkeypatch, run_opmap):
-        """If the disk is full at the end, the results are printed all the same; a line for each file says why."""
-        from opmap.session import ValidationRun
-
-        judge_all = ValidationRun.judge_all
-
-        def then_full(*arguments):
-            judge_all(*arguments)
-            monkeypatch.setattr(os, "fsync", no_space)
-
-        monkeypatch.setattr(ValidationRun, "judge_all", then_full)
-        more = ["--report", str(tmp_path / "r")] if report else []
-
-        out, err = run_opmap(2, *self.ARGUMENTS, "--write-known-failures", tmp_path / "k.toml", *more)
-        assert "gather/example.1: DML_OPERATOR_GATHER" in out
-        assert 1 + report == err.count("No space left on device") == err.count("\n")
-        assert not (tmp_path / "k.toml").exists()
-        if report:
-            assert {f"gather/example.{i}" for i in range(1, 6)} == set(cases(tmp_path / "r"))
-
-
 class TestForeignFiles:
     """No command writes over its input, nor without --force over what opmap did not write."""
 

@@ -116,12 +116,6 @@ class TestSharedSessions:
         assert {"batched"} == {one.stability.kind for one in told}
         assert all(failed[0].batched_with[0] in one.stability.text or len(told) > 1 for one in told)
 
-    def test_no_known_failure_when_batched(self, tmp_path):
-        """A case that fails only when batched passes where a known failure is looked at, so none is written."""
-        session, _ = judged(second_run)
-
-        assert 0 == session.write_known_failures(str(tmp_path / "known.toml"))
-
     def test_always_wrong(self, fresh):
         """A case that is wrong alone too has the record that it has alone."""
 

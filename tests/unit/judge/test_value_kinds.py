@@ -11,8 +11,8 @@ from fixed_answers import Fixed, gather, judge
 from opmap.cases.variants import Check, Inputs
 from opmap.engines.protocol import Placement
 from opmap.judge.compare import value_kinds
-from opmap.judge.decide import settle
 from opmap.judge.record import Record
+from opmap.known.final import Evidence, final
 from opmap.tensors import DataType, Tensor
 from opmap.vocabulary import Verdict
 
@@ -130,4 +130,4 @@ class TestKinds:
             Record(case="x", verdict=Verdict.MISMATCH, message=text, kinds=["nan-payload"]) for text in ("a", "b")
         ]
 
-        assert None is settle(records).kinds
+        assert None is final(Evidence(records)).kinds

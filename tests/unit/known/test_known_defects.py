@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
+from known_entries import given
 from packaging.specifiers import SpecifierSet
 from tiers import all_cases
 
@@ -183,7 +184,7 @@ class TestWhere:
     def judged(self, place=RIG, verdict="mismatch", stage="compare", message=IGNORED, own=()):
         active = ActiveFailures(own, place, shipped=shipped_failures())
         stage = Stage(stage) if stage else None
-        return active.apply(find_item(FED), Record(case=FED, verdict=Verdict(verdict), stage=stage, message=message))
+        return given(active, find_item(FED), Record(case=FED, verdict=Verdict(verdict), stage=stage, message=message))
 
     def test_here(self):
         """On the rig the failure is known, and the message says which defect it is."""

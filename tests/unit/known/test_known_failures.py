@@ -1,22 +1,18 @@
-"""Known failures: the file, how it is written, and what makes a run red."""
+"""Known failures: the file, and what makes a run red."""
 
 from __future__ import annotations
 
 import datetime
 import json
-import tomllib
 
 import msgspec
 import pytest
-from known_entries import CASE, ENTRY, HERE, toml, validate
+from known_entries import ENTRY, toml, validate
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.judge.record import Record
 from opmap.known import known_failures
-from opmap.known.known_failures import EXCUSABLE, SCHEMA, KnownFailure, applies, load
-from opmap.known.written_failures import write
-from opmap.vocabulary import Stage, Verdict
+from opmap.known.known_failures import SCHEMA, KnownFailure, load
 
 
 class TestFile:
@@ -102,91 +98,6 @@ class TestFile:
             "may_pass": True,
         }
         assert (KnownFailure(**keys | {"kinds": ("zero-sign",)}),) == load(toml(tmp_path / "known.toml", keys))
-
-
-class TestWrite:
-    """--write-known-failures writes the present failures; a person fills in the reasons."""
-
-    @pytest.mark.slow
-    def test_round_trip(self, tmp_path, capsys):
-        """The written file is refused until every reason is filled in; then it makes the run green."""
-        file = tmp_path / "new.toml"
-        arguments = ["validate", "--provider", "fault:negative-index-as-zero"]
-        arguments += ["--filter", "gather_nd1/*"]
-
-        codes = [main([*arguments, "--write-known-failures", str(file)])]
-        assert "fill in the reason of each" in capsys.readouterr().err
-        codes.append(main([*arguments, "--known-failures", str(file)]))
-        assert "$.known[0].reason: must say why" in capsys.readouterr().err
-        file.write_text(
-            file.read_text(encoding="utf-8").replace("TODO: why", "negative indices are not known there"),
-            encoding="utf-8",
-        )
-        codes.append(main([*arguments, "--known-failures", str(file), "--json"]))
-
-        verdicts = {r["verdict"] for r in json.loads(capsys.readouterr().out)["cases"]}
-        assert [1, 2, 0] == codes
-        assert {"pass", "known-failure"} == verdicts
-
-    def test_keys(self, tmp_path):
-        """Every excusable verdict, with tier, stage, adapter and device class if they are known."""
-        records = [
-            Record(case=f"c/{v}", verdict=v, stage=Stage.RUN, device_class="emulated", message="a\n# b\x7f\x1b")
-            for v in Verdict
-        ]
-        file = tmp_path / "new.toml"
-
-        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" \ud800 [é]\x7f*'), "standard")
-
-        text = file.read_text(encoding="utf-8")
-        known = tomllib.loads(text)["known"]
-        assert len(EXCUSABLE) == count == len(known) == text.count("\n# a # b\\x7f\\x1b\n")
-        assert {
-            "case": "c/mismatch",
-            "provider": "DmlExecutionProvider",
-            "adapter": 'The "best" ? [[]é]\x7f[*]',
-            "device_class": "emulated",
-            "verdict": "mismatch",
-            "stage": "run",
-            "tier": "standard",
-            "reason": "TODO: why",
-        } == known[0]
-
-    def test_applies_again(self, tmp_path):
-        """A written entry applies to the same adapter only, also if its name contains signs of a glob."""
-        place = msgspec.structs.replace(HERE, adapter="RTX [4060] *")
-        file = tmp_path / "new.toml"
-        write(file, [Record(case=CASE.id, verdict=Verdict.CRASH, stage=Stage.RUN)], place, "smoke")
-        file.write_text(file.read_text(encoding="utf-8").replace("TODO: why", "it ends"), encoding="utf-8")
-
-        (known,) = load(file)
-
-        assert applies(known, place)
-        assert not applies(known, msgspec.structs.replace(place, adapter="RTX [4060] Ti"))
-
-    def test_no_overwriting(self, tmp_path):
-        """A file that was created while the cases ran is not overwritten."""
-        (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
-
-        with pytest.raises(InputError, match="--write-known-failures"):
-            write(tmp_path / "there.toml", [], HERE, "smoke")
-
-    @pytest.mark.parametrize("name", ["there.toml", "no/such/folder.toml"])
-    def test_not_new(self, name, tmp_path, refusal):
-        """An existing file is refused before anything is run: a person wrote its reasons."""
-        (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
-
-        line = refusal("validate", "--provider", "cpu", "--write-known-failures", tmp_path / name)
-        assert "must be a new file" in line
-        assert "mine" == (tmp_path / "there.toml").read_text(encoding="utf-8")
-
-    def test_nothing_red(self, tmp_path):
-        """A green run writes a file without entries, which can be loaded."""
-        file = tmp_path / "new.toml"
-
-        codes = [validate("--provider", "cpu", o, str(file)) for o in ("--write-known-failures", "--known-failures")]
-
-        assert [0, 0] == codes
 
 
 class TestRed:

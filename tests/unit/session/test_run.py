@@ -16,9 +16,9 @@ import pytest
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.files import to_json
-from opmap.judge.decide import settle
 from opmap.judge.record import Record, TensorRecord
 from opmap.judge.run import Results, shuffled
+from opmap.known.final import Evidence, final
 from opmap.reports.bundle import Bundle
 from opmap.session import open_judge
 from opmap.vocabulary import Stage, Verdict
@@ -228,54 +228,58 @@ class TestShortened:
 
 
 class TestRepeat:
-    """Different results of one case are a mismatch, never averaged away."""
+    """A case with different results is flaky, never averaged away."""
 
     @pytest.mark.parametrize(
         "records, verdict, said",
         [
             ([result(), result()], "pass", None),
-            ([result(), result("mismatch", "01")], "mismatch", "unstable: 2 runs gave pass, mismatch"),
+            ([result(), result("mismatch", "01")], "flaky", "2 runs gave pass, mismatch"),
             (
                 [result("mismatch", "01"), result("mismatch", "02")],
-                "mismatch",
-                "unstable: 2 runs gave mismatch, mismatch",
+                "flaky",
+                "2 runs gave mismatch, mismatch",
             ),
             ([result("mismatch", "01"), result("mismatch", "01")], "mismatch", None),
-            ([result()] * 9 + [result("error", stage="run")], "mismatch", "pass, error at run"),
-            ([result("error", stage="load"), result("error", stage="run")], "mismatch", "error at load, error at run"),
+            ([result()] * 9 + [result("error", stage="run")], "flaky", "pass, error at run"),
+            ([result("error", stage="load"), result("error", stage="run")], "flaky", "error at load, error at run"),
             (
                 [result("error", error_at="a.cpp(1) 80070057"), result("error", error_at="b.cpp(2) 80004005")],
-                "mismatch",
-                "unstable",
+                "flaky",
+                "2 runs gave error, error",
             ),
             ([result("crash", message="at 0x12"), result("crash", message="at 0x34")], "crash", "at 0x12"),
-            ([result("crash"), result()], "mismatch", "crash, pass"),
-            ([result(), result("fallback")], "mismatch", "pass, fallback"),
+            ([result("crash"), result()], "flaky", "crash, pass"),
+            ([result(), result("fallback")], "flaky", "pass, fallback"),
             ([result(message="a note"), result()], "pass", None),
             ([result("observed", "01"), result("observed", "02")], "observed", None),
-            ([result("observed", message="pass"), result("observed", message="error: x")], "mismatch", "unstable"),
+            (
+                [result("observed", message="pass"), result("observed", message="error: x")],
+                "flaky",
+                "2 runs gave observed, observed",
+            ),
             ([result("timeout"), result("timeout"), result("not-run", message="hung")], "not-run", "hung"),
-            ([result(), result("timeout"), result("not-run")], "mismatch", "3 runs gave pass, timeout, not-run"),
+            ([result(), result("timeout"), result("not-run")], "flaky", "3 runs gave pass, timeout, not-run"),
             ([result("not-run", message="gone")] * 2, "not-run", "gone"),
         ],
     )
-    def test_settle(self, records, verdict, said):
+    def test_one_record(self, records, verdict, said):
         """One record represents all; if they differ, the message lists the results."""
-        got = settle(records)
+        got = final(Evidence(records))
 
         assert verdict == got.verdict
         assert said is None or said in got.message
-        assert got.stage is None or "unstable" not in (got.message or "")
+        assert got.stage is None or verdict != "flaky"
 
     @pytest.mark.parametrize(
         "body, said",
         [
-            ("if self.count == 2: outputs = [o * 0 for o in outputs]", "unstable: 3 runs gave pass, mismatch, pass; "),
-            ("if self.count == 3: raise RuntimeError('lost')", "unstable: 3 runs gave pass, pass, error at run; "),
-            ("outputs = [o + self.count for o in outputs]", "unstable: 3 runs gave mismatch, mismatch, mismatch; "),
+            ("if self.count == 2: outputs = [o * 0 for o in outputs]", "3 runs gave pass, mismatch at compare, pass: "),
+            ("if self.count == 3: raise RuntimeError('lost')", "3 runs gave pass, pass, error at run: "),
+            ("outputs = [o + self.count for o in outputs]", "3 runs gave mismatch at compare, mismatch at compare, mismatch at compare: "),
         ],
     )
-    def test_unstable(self, body, said, tmp_path, validate):
+    def test_flaky(self, body, said, tmp_path, validate):
         """A provider that is sometimes wrong is caught, and no known mismatch excuses it."""
         stub(tmp_path, body)
         (tmp_path / "known.toml").write_text(
@@ -289,7 +293,7 @@ class TestRepeat:
             code, out, _ = validate(*arguments, *more)
 
             (record,) = json.loads(out)["cases"]
-            assert (1, "mismatch", None) == (code, record["verdict"], record["stage"])
+            assert (1, "flaky", None) == (code, record["verdict"], record["stage"])
             assert said in record["message"]
 
     def test_probes(self, tmp_path, validate):
@@ -300,8 +304,8 @@ class TestRepeat:
         _, out, _ = validate("--in-process", "--provider", "stub:make", "--repeat", "3", "--json", *globs)
 
         document = json.loads(out)
-        assert {"mismatch"} == {r["verdict"] for r in document["cases"]}
-        assert any(r["verdict"] == "mismatch" and "unstable" in r["message"] for r in document["probes"])
+        assert {"flaky"} == {r["verdict"] for r in document["cases"]}
+        assert any(r["verdict"] == "flaky" and "3 runs gave" in r["message"] for r in document["probes"])
 
 
 class TestSame:
