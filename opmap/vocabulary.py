@@ -149,7 +149,11 @@ NOT_JUDGED: Mapping[Verdict, str] = {
 """The verdicts of cases that neither passed nor failed, each with the reason in words."""
 
 DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
-"""The verdicts whose cases are not run again, unless somebody asks for it: each may cost the machine its display."""
+"""The verdicts of known failures that are not run, unless somebody asks for it: each may cost the machine its
+display."""
+
+PROCESS_ENDED = (Verdict.CRASH, *DANGEROUS)
+"""The verdicts of cases that end the provider's process. They are run again only with --rerun-dangerous."""
 
 VALUE_KINDS: Mapping[str, str] = {
     "nan-payload": "NaN payload",

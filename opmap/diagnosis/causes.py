@@ -106,6 +106,8 @@ class Cause:
 
     def is_like(self, record: Record) -> bool:
         """Returns whether a record has failed in the manner of this cause: with a wrong output, or without one."""
+        if self.smallest.record.verdict is Verdict.NEWLY_UNSUPPORTED:
+            return record.verdict is Verdict.UNSUPPORTED  # without the baseline
         return record.failed and (record.verdict == Verdict.MISMATCH) == self.mismatch
 
     def with_more(self, run: JudgedRun, failures: Sequence[Failure]) -> Cause:
@@ -424,7 +426,7 @@ def _error_title(label: Label, failures: Sequence[Failure]) -> str:
     The messages are those of the failures with the label; if there are others, the title says so.
     """
     alike = [failure.record for failure in failures if label in failure.labels]
-    if any(record.error_at for record in alike):
+    if any(record.error_at or record.verdict is Verdict.FLAKY for record in alike):
         return label[1]  # the source line and the code name the error
     words = _common_words([without_stack(record.message or "") for record in alike])
     manner, _, fragment = label[1].partition(": ")

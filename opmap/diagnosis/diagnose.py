@@ -16,7 +16,7 @@ from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..reducer import Budget
 from ..tensors import special_values
-from ..vocabulary import DANGEROUS, Verdict
+from ..vocabulary import PROCESS_ENDED, Verdict
 from .asking import Asked, make_exact
 from .causes import (
     Cause,
@@ -79,8 +79,8 @@ MOST_STARTS = 10
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
     """Returns the causes of the failures. Of the `most` largest ones the stability is checked; nothing more is run.
 
-    Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if
-    `dangerous`.
+    Where no condition fits, the closest one is sought for these. Crashes, hangs and lost devices are run
+    again only if `dangerous`.
     """
     checked = vague_as_one(run, separated(run, causes(run), fresh, most=most, dangerous=dangerous))
     return [diagnosis.with_closest(run) if at < most else diagnosis for at, diagnosis in enumerate(checked)]
@@ -149,7 +149,7 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
 
 def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
     """Returns whether the smallest case of a cause passes in a process of its own."""
-    if cause.only_batched or cause.smallest.record.verdict in DANGEROUS:
+    if cause.only_batched or cause.smallest.record.verdict in PROCESS_ENDED:
         return False
     with fresh() as judge:
         return not judge(cause.smallest.case).failed
@@ -210,14 +210,14 @@ def diagnoses(
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
-    """Returns the cause with its stability. Hangs and lost devices are run again only if `dangerous`."""
+    """Returns the cause with its stability. Crashes, hangs and lost devices are run again only if `dangerous`."""
     smallest = cause.smallest
     if cause.only_batched:
         others = smallest.record.batched_with or ()
         return Diagnosis(cause, Stability("batched", f"only in one session with {names(others)}; right without"))
     if smallest.record.verdict is Verdict.FLAKY:
         return Diagnosis(cause, AGAIN)
-    if smallest.record.verdict in DANGEROUS and not dangerous:
+    if smallest.record.verdict in PROCESS_ENDED and not dangerous:
         text = f"not known: a {smallest.record.verdict} is run again only with --rerun-dangerous"
         return Diagnosis(cause, Stability(None, text))
     before = run.before(smallest.case)

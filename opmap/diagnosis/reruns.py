@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from ..cases.case import Case
+from ..cases.contract_probes import ContractProbe
+from ..cases.probes import Probe
 from ..judge.items import Item
 from ..judge.judge import Judge
 from ..judge.record import Record
 from ..judge.session_batcher import SessionBatcher
 from ..known.final import Rerun
-from ..vocabulary import DANGEROUS, Stage, Verdict
+from ..vocabulary import PROCESS_ENDED, Stage, Verdict
 from .causes import causes
 from .failures import case_size
 from .judged_run import JudgedRun
@@ -39,10 +41,10 @@ def run_after(fresh: Fresh, earlier: Sequence[Case], item: Item) -> Record:
 
 
 def _run(run: Run, item: Item) -> Record:
-    if isinstance(item, Case):
-        return run(item)
-    assert isinstance(run, Judge), "a judge runs probes"
-    return SessionBatcher(run).run_batch([item])[0].record
+    if isinstance(item, Probe | ContractProbe):
+        assert isinstance(run, Judge), "a judge runs probes"
+        return SessionBatcher(run).run_batch([item])[0].record
+    return run(item)
 
 
 def reruns(
@@ -53,7 +55,7 @@ def reruns(
 
     `probes` are those that failed. Crashes, hangs and lost devices are run again only if `dangerous`.
     """
-    allowed = (Verdict.MISMATCH, Verdict.ERROR, *((Verdict.CRASH, *DANGEROUS) if dangerous else ()))
+    allowed = (Verdict.MISMATCH, Verdict.ERROR, *(PROCESS_ENDED if dangerous else ()))
 
     def may_run(record: Record) -> bool:
         return record.verdict in allowed and record.stage not in _NEVER and not record.batched_with

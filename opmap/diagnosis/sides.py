@@ -31,7 +31,7 @@ from ..judge.judge import Judge
 from ..judge.record import Record, TensorRecord
 from ..mapping import IndexConversion
 from ..tensors import Tensor
-from ..vocabulary import DANGEROUS, Verdict
+from ..vocabulary import PROCESS_ENDED, Verdict
 from .case import is_possible
 from .thresholds import SIDE_RUNS
 
@@ -47,9 +47,6 @@ OpenWith = Callable[..., AbstractContextManager[Judge]]
 
 _WRONG = (Verdict.MISMATCH, Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts of a case that gives no right output."""
-
-_ENDED = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
-"""The verdicts after which a side is not run again: each costs a process, or a device."""
 
 _WITHOUT_ANSWER = (Verdict.UNSUPPORTED, Verdict.NOT_EXPRESSIBLE, Verdict.NOT_RUN, Verdict.SKIPPED)
 
@@ -173,13 +170,13 @@ class _Asking:
     def records(self, judge: Judge, case: Case) -> list[Record]:
         """Runs a case several times, until the process ends."""
         records: list[Record] = []
-        while len(records) < self.runs and not (records and records[-1].verdict in _ENDED):
+        while len(records) < self.runs and not (records and records[-1].verdict in PROCESS_ENDED):
             records.append(judge(case))
         return records
 
     def may_run_again(self, record: Record) -> bool:
         """Returns whether a case with this record may be run again."""
-        return self.dangerous or record.verdict not in DANGEROUS
+        return self.dangerous or record.verdict not in PROCESS_ENDED
 
     @contextmanager
     def opened(self, *entries: tuple[str, str], **options: Any) -> Iterator[Judge]:

@@ -95,16 +95,19 @@ def total(counts: Sequence[Counter[str]], exit_code: int, where: str, why: str =
     verdicts: Counter[str] = sum(counts, Counter())
     del verdicts[Verdict.PASS]
     reasons = [(verdicts.pop(verdict, 0), text) for verdict, text in NOT_JUDGED.items()]
-    known = verdicts.pop(Verdict.KNOWN_FAILURE, 0)
+    known, flaky = verdicts.pop(Verdict.KNOWN_FAILURE, 0), verdicts.pop(Verdict.FLAKY, 0)
+    counted_apart = [f"{flaky:,} flaky"] if flaky else []
     failed = f"{verdicts.total():,} failed ({', '.join(f'{count:,} {v}' for v, count in verdicts.items())})"
     unjudged = sum(count for count, _ in reasons)
     named = ", ".join(f"{count:,} {text}" for count, text in reasons if count)
     sentences = [
         *([failed] if verdicts else []),
-        (" and ".join(parts) or "nothing was run") + (" passed" if verdicts else ""),
+        *(counted_apart if exit_code else []),
+        (" and ".join(parts) or "nothing was run") + (" passed" if verdicts or (flaky and exit_code) else ""),
+        *([] if exit_code else counted_apart),
         *([f"{known:,} known failure{'s' * (known != 1)}"] if known else []),
         *([f"{unjudged:,} cannot be judged on {where} ({named})"] if unjudged else []),
-        *([why or WHY_RED] if exit_code == 1 and not verdicts else []),
+        *([why or WHY_RED] if exit_code == 1 and not (verdicts or flaky) else []),
     ]
     word = "INTERRUPTED" if exit_code == 130 else "FAILED" if exit_code else "PASSED"
     return f"{word}: {'; '.join(sentences)}."

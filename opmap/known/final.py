@@ -33,12 +33,15 @@ class Rerun(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What the baseline of this name has of a case or probe: its verdict, its failure, and whether it was proven."""
+    """What the baseline of this name has of a case or probe: its verdict, its failure, whether it was proven, and the
+    cause of the failure in words, which decides nothing.
+    """
 
     name: str
     verdict: Verdict
     failure: str | None
     proven: bool
+    cause: str | None = None
 
 
 class Evidence(NamedTuple):
@@ -150,7 +153,8 @@ def _beside(record: Record, before: Before) -> Record:
         return record
     where = f"in the baseline {before.name}"
     if record.failed and record.failure is not None and record.failure == before.failure:
-        return _changed(record, Verdict.KNOWN_FAILURE, f"the same failure as {where}")
+        cause = f" ({before.cause})" if before.cause else ""
+        return _changed(record, Verdict.KNOWN_FAILURE, f"the same failure as {where}{cause}")
     if ran and record.verdict is Verdict.UNSUPPORTED:
         return _changed(record, _REFUSED, f"{before.verdict} {where}")
     if before.proven and record.asserted and record.verdict.standing == "right":

@@ -69,7 +69,7 @@ from ..judge.tally import NOT_RUN
 from ..limits import MAX_GLOB, MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..operators import OPERATORS
 from ..tensors import DIRECTML_TYPES
-from ..vocabulary import DANGEROUS, FINAL, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
+from ..vocabulary import DANGEROUS, FINAL, PROCESS_ENDED, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
 
 SCHEMA = "opmap-known-failures/1"
 
@@ -238,7 +238,7 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
             yield key, "must say why" if key == "reason" else "must hold a text, or be left out"
     if entry.kinds is not None and (not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys()):
         yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {shown(list(entry.kinds))}"
-    if entry.dangerous and entry.verdict not in (Verdict.CRASH, *DANGEROUS):
+    if entry.dangerous and entry.verdict not in PROCESS_ENDED:
         wanted = "must stand beside a verdict that may cost more than the case: crash, timeout or device-lost"
         yield "dangerous", f"{wanted}, got {entry.verdict}"
     for key in ("kinds", *CAUSE_KEYS):

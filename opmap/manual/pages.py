@@ -15,6 +15,8 @@ ORDER = (
     "results",
     "diagnosis",
     "survey",
+    "baseline",
+    "flaky",
     "known-failures",
     "versions",
     "dxdispatch",

@@ -15,8 +15,8 @@ from ..errors import InputError, cut, shown
 from ..files import read_bytes
 from ..known.final import Before, failure
 from ..vocabulary import Tier
-from .documents import RECORDS, RUN, Option, Part
-from .written_bundle import WrittenBundle, read_bundle
+from .documents import RECORDS, Option, Part
+from .written_bundle import WrittenBundle, is_bundle, read_bundle
 
 _PLACE = {"provider": "provider", "adapter_name": "adapter", "device_class": "device class"}
 """The keys of a selection that must be those of the run, each in words."""
@@ -58,21 +58,23 @@ def read_baseline(
     def problem(bundle: WrittenBundle) -> str | None:
         return _problem(bundle, place, tier, feature_level, own)
 
-    bundle = read_bundle(path, causes=False) if Path(path, RUN).is_file() else _newest(path, place, problem)
+    bundle = read_bundle(path if is_bundle(path) else _newest(path, place, problem))
     if text := problem(bundle):
         raise InputError(f"--baseline must be {text}", file=str(bundle.folder))
+    groups = bundle.diagnosis.groups if bundle.diagnosis else ()
+    causes = {id: cut(group.relation.text) for group in groups for id in group.ids}
     numbers = {number for number, part in enumerate(bundle.run.runs) if not _elsewhere(part, place)}
     name = bundle.folder.resolve().name
     results = {
-        record.case or "": Before(name, record.verdict, record.failure or failure(record), record.proven)
+        id: Before(name, record.verdict, record.failure or failure(record), record.proven, causes.get(id))
         for number, record in bundle.read_records()
-        if number in numbers
+        if number in numbers and (id := record.case or "")
     }
     digest = hashlib.sha256(read_bytes(bundle.folder / RECORDS)).hexdigest()
     return Baseline(name, digest, str(bundle.run.runs[min(numbers)].selection.get("opmap")), results)
 
 
-def _newest(path: str, place: Mapping[str, Option], problem: Callable[[WrittenBundle], str | None]) -> WrittenBundle:
+def _newest(path: str, place: Mapping[str, Option], problem: Callable[[WrittenBundle], str | None]) -> Path:
     """Returns the newest bundle in a folder that fits the run. Raises InputError if there is none."""
     bundles = list(_bundles(Path(path)))
     fitting = [bundle for bundle in bundles if not problem(bundle)]
@@ -82,13 +84,13 @@ def _newest(path: str, place: Mapping[str, Option], problem: Callable[[WrittenBu
         reason = f": {bundles[-1].folder.name}: it must be {problem(bundles[-1])}" if bundles else ""
         message = f"--baseline must be a results bundle, or a folder that has one of {here}; got {got}{reason}"
         raise InputError(message, file=path)
-    return max(fitting, key=lambda bundle: bundle.ended)
+    return max(fitting, key=lambda bundle: bundle.ended).folder
 
 
 def _bundles(folder: Path) -> Iterator[WrittenBundle]:
     """Gives the bundles in a folder that this opmap can read."""
     try:
-        folders = sorted(entry for entry in folder.iterdir() if (entry / RUN).is_file())
+        folders = sorted(entry for entry in folder.iterdir() if is_bundle(entry))
     except OSError as error:
         raise InputError(f"--baseline: {error.strerror or error}", file=str(folder)) from None
     for entry in folders:

@@ -127,14 +127,16 @@ class Bundle(ResultsFolder):
         append_step_summary(write_reports(self, self._run, [records], diagnosis, notes))
 
     def _whole(self, records: Iterable[Record]) -> Iterator[object]:
-        """Yields the line of each record as it is in the file: what is given here may be shortened. Else the record."""
+        """Yields the line of each good record as it is in the file: what is given here may be shortened. Of another
+        record, yields what is given.
+        """
         with open(self.folder / RECORDS, "rb") as file:
             places, start = dict[str | None, int](), 0
             for line in file:
                 places[msgspec.json.decode(line, type=_Named).case] = start
                 start += len(line)
             for record in records:
-                if record.case in places:
+                if record.good and record.case in places:
                     file.seek(places[record.case])
                     yield msgspec.Raw(file.readline().rstrip(b"\n"))
                 else:

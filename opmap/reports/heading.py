@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..errors import cut, names
 from ..judge.record import Record
 from ..limits import MAX_SHOWN
+from ..vocabulary import Verdict
 from .documents import RunDocument
 
 
@@ -32,9 +33,11 @@ def heading(run: RunDocument, records: Sequence[Record], causes: int) -> Heading
     tier = run.selection.get("tier")
     tested += f" of tier {cut(str(tier), MAX_SHOWN)}" if tier else ""
     of_causes = f", of {_number(causes, 'cause')}" if causes else ""
-    flaky = f", {failed:,} flaky" if failed and not run.exit_code else ""  # as many as --allow-flaky allows
-    result = f"{failed:,} failed{of_causes}" if failed and not flaky else f"none failed{flaky}"
-    verdict, notes = "failed" if run.exit_code else "passed", []
+    flaky = sum(record.verdict is Verdict.FLAKY for record in records)
+    if not run.exit_code:  # as many as --allow-flaky allows
+        failed -= flaky
+    result = f"{failed:,} failed{of_causes}" if failed else f"none failed{f', {flaky:,} flaky' if flaky else ''}"
+    verdict, notes = "failed" if run.exit_code or failed else "passed", []
     if run.totals is None or run.exit_code == 130:
         verdict = "unfinished"
         what = "has not ended" if run.totals is None else "was interrupted"

@@ -108,9 +108,7 @@ class _Table(NamedTuple):
         group=JUDGING,
         also=("fuzz",),
     )
-    require_provider: bool = option(
-        False, "fail if the provider is missing, or if a case is not run on it", group=JUDGING
-    )
+    require_provider: bool = option(False, "fail if a case is not run on the provider", group=JUDGING)
     feature_level: str | None = option(
         None,
         "judge by this DML_FEATURE_LEVEL, for example 2_1 (default: the newest)",
@@ -202,15 +200,14 @@ class _Table(NamedTuple):
     shard: tuple[int, int] = option((1, 1), "only part I of N parts of the cases", shard, "I/N", CASES)
     known_failures: str | None = option(
         None,
-        "a TOML file of failures that are known and do not fail the run (see opmap manual known-failures)",
+        "a TOML file of known failures: they do not fail the run",
         path,
         "FILE",
         HOW,
     )
     baseline: str | None = option(
         None,
-        "compare with the results bundle of an earlier run, or with the newest of a folder that fits: its failures are "
-        "known, and what ran there must run (see opmap manual baseline)",
+        "compare with an earlier results bundle, or the newest of a folder that fits: its failures are known",
         path,
         "BUNDLE",
         HOW,

@@ -65,9 +65,10 @@ class TestValidate:
             tally.add(Record(case="x", verdict=verdict))
         tally.add(Record(case="probe/x", verdict=Verdict.PASS))
         text = total(tally.counts, 1, "the CPU EP")
-        failed = [v for v in Verdict if v not in (Verdict.PASS, Verdict.KNOWN_FAILURE, *NOT_JUDGED)]
+        apart = (Verdict.PASS, Verdict.KNOWN_FAILURE, Verdict.FLAKY, *NOT_JUDGED)
+        failed = [v for v in Verdict if v not in apart]
         assert text.startswith(f"FAILED: {len(failed)} failed (1 mismatch, 1 error, ")
-        assert f"; 1 of {len(Verdict)} cases and 1 of 1 probe passed; 1 known failure; " in text
+        assert f"; 1 flaky; 1 of {len(Verdict)} cases and 1 of 1 probe passed; 1 known failure; " in text
         assert "5 cannot be judged on the CPU EP (1 not supported there, 1 not expressible in ONNX, " in text
 
     def test_interrupt(self, monkeypatch, run_opmap):

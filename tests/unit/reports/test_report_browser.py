@@ -159,7 +159,7 @@ class TestInBrowser:
 
         assert {"mismatch"} == {verdict for verdict, _ in shown}
         assert all(id.startswith(f"{wanted['operator']}/{wanted['data_type']}/".lower()) for _, id in shown)
-        assert set(signs) <= set(legend) and len(legend) == 7
+        assert set(signs) <= set(legend) and len(legend) == 8
         assert table <= room
 
     def test_opens_a_failure(self, opened):

@@ -276,7 +276,10 @@ class TestRepeat:
         [
             ("if self.count == 2: outputs = [o * 0 for o in outputs]", "3 runs gave pass, mismatch at compare, pass: "),
             ("if self.count == 3: raise RuntimeError('lost')", "3 runs gave pass, pass, error at run: "),
-            ("outputs = [o + self.count for o in outputs]", "3 runs gave mismatch at compare, mismatch at compare, mismatch at compare: "),
+            (
+                "outputs = [o + self.count for o in outputs]",
+                "3 runs gave mismatch at compare, mismatch at compare, mismatch at compare: ",
+            ),
         ],
     )
     def test_flaky(self, body, said, tmp_path, validate):
