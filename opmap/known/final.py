@@ -151,10 +151,10 @@ def _beside(record: Record, before: Before) -> Record:
     record, ran = msgspec.structs.replace(record, before=before.verdict), before.verdict not in (*NOT_RUN, _REFUSED)
     if record.verdict in FINAL:
         return record
-    where = f"in the baseline {before.name}"
     if record.failed and record.failure is not None and record.failure == before.failure:
         cause = f" ({before.cause})" if before.cause else ""
-        return _changed(record, Verdict.KNOWN_FAILURE, f"the same failure as {where}{cause}")
+        return _changed(record, Verdict.KNOWN_FAILURE, SAME_FAILURE.format(before.name) + cause)
+    where = f"in the baseline {before.name}"
     if ran and record.verdict is Verdict.UNSUPPORTED:
         return _changed(record, _REFUSED, f"{before.verdict} {where}")
     if before.proven and record.asserted and record.verdict.standing == "right":
@@ -163,6 +163,9 @@ def _beside(record: Record, before: Before) -> Record:
 
 
 _REFUSED = Verdict.NEWLY_UNSUPPORTED
+
+SAME_FAILURE = "the same failure as in the baseline {}"
+"""The beginning of the message about a known failure of a baseline with this name."""
 
 
 def _changed(record: Record, verdict: Verdict, why: str, **fields: object) -> Record:

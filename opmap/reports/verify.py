@@ -28,6 +28,7 @@ from ..judge.items import Item
 from ..judge.record import EXCUSED, Record
 from ..judge.tally import Tally
 from ..known import shipped_failures
+from ..known.final import SAME_FAILURE
 from ..known.known_failures import ActiveFailures, Environment
 from ..vocabulary import TIERS, Stage, Verdict
 from .documents import DOCUMENTS, RECORDS, RUN, Part
@@ -168,7 +169,7 @@ class _Run:
     def check_excuses(self) -> None:
         """Raises ContradictionError if a case is excused by a known failure that opmap does not have.
 
-        A file of known failures is not in the bundle: with one, each reason is believed.
+        A file of known failures, and a baseline, are not in the bundle: with one, each reason is believed.
         """
         if not self.excused:
             return
@@ -180,8 +181,12 @@ class _Run:
             reasons = [f"{entry.expected}: {entry.why}" for entry in shipped.expectations(item)]
             if self.part.selection.get("known_failures") is not None:
                 reasons = [""]
-            begins = message.startswith(tuple(_EXCUSES[record.verdict] + reason for reason in reasons))
-            if not begins and not any(f"as expected ({limit})" in message for limit in self._limits(item)):
+            begins = [_EXCUSES[record.verdict] + reason for reason in reasons]
+            if record.verdict is Verdict.KNOWN_FAILURE and self.part.baseline is not None:
+                begins.append(SAME_FAILURE.format(self.part.baseline))
+            if not message.startswith(tuple(begins)) and not any(
+                f"as expected ({limit})" in message for limit in self._limits(item)
+            ):
                 wanted = "must be another one: no known failure of opmap excuses this case"
                 raise self._wrong_record(line, "verdict", f"{wanted}, got {record.verdict}")
 

@@ -184,9 +184,7 @@ class _Table(NamedTuple):
         group=CASES,
         also=("build",),
     )
-    filter: Sequence[str] = option(
-        (), "only cases and probes whose id matches", metavar="GLOB", group=CASES, also=("build",)
-    )
+    filter: Sequence[str] = option((), "only those whose id matches", metavar="GLOB", group=CASES, also=("build",))
     case: Sequence[str] = option(
         (),
         "only the case or probe with this id, of any tier, or with the ids in a file, one per line (PowerShell "

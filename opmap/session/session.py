@@ -24,7 +24,7 @@ from ..engines.providers import (
     refuse_options,
 )
 from ..engines.worker import WorkerProvider
-from ..errors import InputError, names
+from ..errors import ContradictionError, InputError, names
 from ..files import read_bytes
 from ..judge.decide import not_run, refusal
 from ..judge.items import Item
@@ -136,7 +136,10 @@ class ValidationRun:
         place = {"provider": provider.name, "adapter_name": provider.adapter, "device_class": provider.device_class}
         named = self._only_cases or options.wanted or options.case or options.failed_of
         tier, own = None if named else options.tier, options.report or options.resume
-        return read_baseline(path, place, tier=tier, feature_level=options.feature_level, own=own)
+        try:
+            return read_baseline(path, place, tier=tier, feature_level=options.feature_level, own=own)
+        except ContradictionError as error:  # it says nothing of this run, as exit code 1 would
+            raise InputError(error.message, path=error.path, file=error.file) from None
 
     @property
     def provider(self) -> Provider | None:
