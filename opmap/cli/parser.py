@@ -342,12 +342,18 @@ COMMANDS: dict[str, Command] = {
         },
     ),
     "report": Command(
-        summary="write the HTML report of a results bundle, or verify it",
-        help="Write the report of a results bundle: one HTML file, which needs no network. Or verify that the bundle "
-        "is complete and undamaged.",
+        summary="write the HTML report of one bundle or of several, or verify one",
+        help="Write the report of a results bundle: one HTML file, which needs no network. Of several bundles of one "
+        "adapter, write one page of its history. Or verify that a bundle is complete and undamaged.",
         example="opmap report results",
         options={
-            "folder": Option(None, "the folder of a results bundle (validate --report)", path, "DIR", nargs="1"),
+            "folders": Option(
+                None,
+                "the folder of a results bundle (validate --report); of several, the oldest first",
+                path,
+                "DIR",
+                nargs="+",
+            ),
             "verify": Option(
                 False,
                 "write nothing: check that each selected case has its record, and that the bundle agrees with itself "
@@ -355,9 +361,9 @@ COMMANDS: dict[str, Command] = {
                 group=_WRITTEN,
                 instead="report",
             ),
-            "output": _output("the file to write (default: report.html in the folder)", "FILE")._replace(
-                instead="report"
-            ),
+            "output": _output(
+                "the file to write (default: report.html in the folder; of several bundles, history.html here)", "FILE"
+            )._replace(instead="report"),
         },
     ),
     "diff": Command(

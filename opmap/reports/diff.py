@@ -208,34 +208,19 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
 
 def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
     """Returns the table of runs and causes."""
-    rows: list[tuple[Group, list[int]]] = []
-    for number, run in enumerate(runs):
-        counts_of = {id(group): counts for group, counts in rows}
-        for before, now in paired([group for group, _ in rows], _of_each_label(run.groups)):
-            if now:
-                counts = counts_of[id(before)] if before else [0] * len(runs)
-                counts[number] = now.cases
-                if not before:
-                    rows.append((now, counts))
+    causes = [
+        CauseRow(first.relation.text, first.relation.fault, [group.cases if group else 0 for group in row])
+        for first, row in cause_rows([run.groups for run in runs])
+    ]
     changes = [compare(old, new) for old, new in pairwise(runs)]
     return TableDocument(
         runs=[run.name for run in runs],
         causes_known=[run.bundle.diagnosis is not None for run in runs],
-        causes=[CauseRow(group.relation.text, group.relation.fault, counts) for group, counts in rows],
+        causes=causes,
         verdicts={v: [run.verdicts[v] for run in runs] for v in Verdict if any(run.verdicts[v] for run in runs)},
         worse=[False, *(change.worse for change in changes)],
         gone=[0, *(count_of(change, "gone") for change in changes)],
     )
-
-
-def _of_each_label(groups: Sequence[Group]) -> list[Group]:
-    """Returns a group for each label, with the cases of all groups that have it."""
-    cases = Counter[Label]()
-    first: dict[Label, Group] = {}
-    for group in groups:
-        cases[group.label] += group.cases
-        first.setdefault(group.label, group)
-    return [msgspec.structs.replace(group, cases=cases[label]) for label, group in first.items()]
 
 
 def count_of(document: DiffDocument, kind: Change) -> int:
@@ -299,6 +284,34 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
                 pairs.append((left.pop(partner), group))
         rest = unpaired
     return [*pairs, *((group, None) for group in left.values()), *((None, group) for group in rest)]
+
+
+def cause_rows(runs: Sequence[Sequence[Group]]) -> list[tuple[Group, list[Group | None]]]:
+    """Returns the causes of several runs: the first group of each, and its group in each run (see `paired`).
+
+    A run that does not have the cause has None.
+    """
+    rows: list[tuple[Group, list[Group | None]]] = []
+    for number, groups in enumerate(runs):
+        row_of = {id(first): row for first, row in rows}
+        for before, now in paired([first for first, _ in rows], _of_each_label(groups)):
+            if now:
+                if not before:
+                    rows.append((now, [None] * len(runs)))
+                row = row_of[id(before)] if before else rows[-1][1]
+                row[number] = now
+    return rows
+
+
+def _of_each_label(groups: Sequence[Group]) -> list[Group]:
+    """Returns a group for each label, with the cases of all groups that have it."""
+    cases, ids = Counter[Label](), dict[Label, list[str]]()
+    first: dict[Label, Group] = {}
+    for group in groups:
+        cases[group.label] += group.cases
+        ids.setdefault(group.label, []).extend(group.ids)
+        first.setdefault(group.label, group)
+    return [msgspec.structs.replace(group, cases=cases[label], ids=ids[label]) for label, group in first.items()]
 
 
 def _side(group: Group | None) -> CauseSide | None:
@@ -367,9 +380,7 @@ def _places(parts: Sequence[Part]) -> dict[str, list[int]]:
         numbers.setdefault(part.place, []).append(number)
     named: dict[str, list[int]] = {}
     for part_numbers in numbers.values():
-        keys = ("provider", "adapter_name", "device_class")
-        facts = [str(value) for key in keys if (value := parts[part_numbers[0]].selection.get(key)) is not None]
-        name = cut(", ".join(facts), MAX_SHOWN)
+        name = parts[part_numbers[0]].device_name
         names = chain([name], (f"{name} #{number}" for number in count(2)))
         named[next(name for name in names if name not in named)] = part_numbers
     return named
@@ -378,10 +389,10 @@ def _places(parts: Sequence[Part]) -> dict[str, list[int]]:
 def _facts(part: Part, *, with_shard: bool) -> dict[str, str]:
     left_out = ("ids",) if with_shard else ("ids", "shard")
     facts = {name: _text(value) for name, value in part.selection.items() if name not in left_out}
-    return {**facts, **dict(_machine(part.environment or {}))}
+    return {**facts, **dict(machine_facts(part.environment or {}))}
 
 
-def _machine(environment: Facts) -> Iterator[tuple[str, str]]:
+def machine_facts(environment: Facts) -> Iterator[tuple[str, str]]:
     """Yields the facts that say which software ran on which machine.
 
     A fact of another form than expected is left out.

@@ -83,6 +83,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return None if name is None else cut(str(name), MAX_SHOWN)
 
     @property
+    def device(self) -> tuple[Option, ...]:
+        """The provider, the adapter and the device class, with any driver and version."""
+        return tuple(self.selection.get(name) for name in ("provider", "adapter_name", "device_class"))
+
+    @property
+    def device_name(self) -> str:
+        """The device in words, as far as it is known."""
+        return cut(", ".join(str(fact) for fact in self.device if fact is not None), MAX_SHOWN)
+
+    @property
     def shard(self) -> tuple[int, int] | None:
         """The number of the shard that ran, and the number of all shards; None if the selection names no shard I/N."""
         found = _SHARD.fullmatch(str(self.selection.get("shard")))

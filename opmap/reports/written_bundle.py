@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import combinations, islice
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -215,6 +215,15 @@ def read_bundle(folder: str | os.PathLike[str], *, causes: bool = True) -> Writt
     for number, group in enumerate(bundle.diagnosis.groups if bundle.diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     return bundle
+
+
+def read_bundles(folders: Sequence[str]) -> list[WrittenBundle]:
+    """Returns the bundles in some folders. Raises InputError as `read_bundle` does, and if a folder is given twice."""
+    bundles = [read_bundle(folder) for folder in folders]
+    for first, second in combinations(folders, 2):
+        if os.path.samefile(first, second):
+            raise InputError(f"must be another folder than {first}", file=second)
+    return bundles
 
 
 def read_diagnosis(file: str) -> DiagnosisDocument:

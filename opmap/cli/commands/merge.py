@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
-from itertools import combinations
 
-from ...errors import InputError
 from ...reports.documents import RECORDS
 from ...reports.html_report import write_report
 from ...reports.merge import Merging
 from ...reports.tables import print_total
 from ...reports.terminal import console, print_error, print_line, progress
-from ...reports.written_bundle import read_bundle
+from ...reports.written_bundle import read_bundles
 
 
 def run(options: Namespace) -> int:
@@ -20,11 +17,7 @@ def run(options: Namespace) -> int:
 
     Raises InputError if a folder is no bundle or is given twice, or if the new one cannot be written.
     """
-    bundles = [read_bundle(folder) for folder in options.folders]
-    for first, second in combinations(options.folders, 2):
-        if os.path.samefile(first, second):
-            raise InputError(f"must be another folder than {first}", file=second)
-    merging = Merging(bundles)
+    merging = Merging(read_bundles(options.folders))
     with progress(None, "causes and reports"):
         merged = merging.write(options.output)
         report = write_report(merged)

@@ -144,7 +144,7 @@ class TestUsage:
             (["validate", "--provider", "fault:?"], "got '?'; opmap validate --list faults prints them"),
             (["validate", "--provder", "cpu"], "opmap validate: unknown option --provder, did you mean --provider?"),
             (["validate", "--?=1"], "opmap validate: unknown option --? (see opmap validate --help)"),
-            (["report", "x", "gather/example.1"], "opmap report: unexpected argument 'gather/example.1'"),
+            (["known", "x", "gather/example.1"], "opmap known: unexpected argument 'gather/example.1'"),
             (["validate", "--provider", "no_such_module:make"], "no_such_module"),
             (["validate", "--known-failures", "no-such-file"], "no-such-file"),
             (["explain", "x.json", "--at", "one"], "got 'one'"),

@@ -1,0 +1,170 @@
+"""The history of one adapter: several results bundles, the oldest first, as one HTML page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from ..errors import InputError, cut, names
+from ..judge.record import shortened
+from ..limits import MAX_SHOWN
+from ..vocabulary import Verdict
+from .cause_view import relation_text
+from .diff import cause_rows, machine_facts
+from .documents import DIAGNOSIS, Group, Option, Part, Totals
+from .heading import heading
+from .pages import page
+from .sections import Section
+from .written_bundle import WrittenBundle
+
+HISTORY = "history.html"
+"""The page, in the current folder."""
+
+
+def history_html(bundles: Sequence[WrittenBundle]) -> str:
+    """Returns the history of the adapter that all bundles have results of, as one HTML document.
+
+    Raises InputError if there is no such adapter, or several, or if the records of a bundle cannot be read.
+    """
+    device, name = _device_of(bundles)
+    return page("history.html", styles=("history.css",), view=_History(bundles, device), device=name)
+
+
+def _device_of(bundles: Sequence[WrittenBundle]) -> tuple[tuple[Option, ...], str]:
+    """Returns the one device that all bundles have results of, and its name."""
+    common = {part.device: part.device_name for part in bundles[0].run.runs}
+    for bundle in bundles:
+        own = {part.device: part.device_name for part in bundle.run.runs}
+        if not common.keys() & own.keys():
+            message = f"must have results of {names(common.values())}, as the bundles before it, got those of "
+            message += f"{names(own.values())}: give bundles of one provider, adapter and device class"
+            raise InputError(message, file=str(bundle.folder))
+        common = {device: name for device, name in common.items() if device in own}
+    if len(common) > 1:
+        message = f"must have results of one device, got {names(common.values())}: give also a bundle of one of them"
+        raise InputError(message, file=str(bundles[0].folder))
+    return next(iter(common.items()))
+
+
+class _Run:
+    """What the page shows of one bundle: its results on one device.
+
+    `groups` are the causes of its failures; None if they are not known. `verdicts` holds the results by case.
+    """
+
+    def __init__(self, number: int, bundle: WrittenBundle, device: tuple[Option, ...]):
+        self.number, self.name = number, f"{number}: {cut(bundle.folder.resolve().name, MAX_SHOWN)}"
+        run, numbers = bundle.run, [n for n, part in enumerate(bundle.run.runs) if part.device == device]
+        self.parts = [run.runs[n] for n in numbers]
+        records = [shortened(record) for n, record in bundle.read_records() if n in numbers]
+        self.verdicts = {record.case or "": record.verdict for record in records}
+        self.counts = _counts(Counter(record.verdict for record in records))
+        whole = len(self.parts) == len(run.runs)
+        self.groups = bundle.diagnosis.groups if bundle.diagnosis and whole else None
+        of_merge = set(run.problems).difference(*(part.problems for part in run.runs))
+        code = max(int(bool(of_merge)), *(part.exit_code for part in self.parts))
+        totals = Totals({}, code) if all(part.totals for part in self.parts) else None
+        run = msgspec.structs.replace(run, selection=self.parts[0].selection, totals=totals)
+        self.heading = heading(run, records, len(self.groups or ()))
+        self.notes = [*self.heading.notes, *map(cut, bundle.run.problems)]
+        if not whole:
+            self.notes.append("The bundle has results of other devices too: the causes of this one are not known.")
+        elif not bundle.diagnosis:
+            self.notes.append(f"The causes of its failures are not known: there is no {DIAGNOSIS}.")
+
+
+def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
+    """Returns the numbers of a row of the table. Those behind the first add up to it."""
+    shown = {
+        "cases and probes": sum(verdicts.values()),
+        "passed": verdicts[Verdict.PASS],
+        "failed": sum(count for verdict, count in verdicts.items() if verdict.failed),
+        "known": verdicts[Verdict.KNOWN_FAILURE],
+        "unsupported": verdicts[Verdict.UNSUPPORTED],
+    }
+    return {**shown, "other": 2 * shown["cases and probes"] - sum(shown.values())}
+
+
+class _History:
+    """What the page shows: the runs, the `notes` that hold for all of them, and the sections."""
+
+    def __init__(self, bundles: Sequence[WrittenBundle], device: tuple[Option, ...]):
+        self.runs = [_Run(number, bundle, device) for number, bundle in enumerate(bundles, 1)]
+        self.newest = self.runs[-1]
+        self.notes = [note for note in self.newest.notes if all(note in run.notes for run in self.runs)]
+        self.sections = [self._table(), self._causes()]
+
+    def _table(self) -> Section:
+        """Returns a table with a row per run, without columns of which nothing is known."""
+        facts = [_facts(run.parts) for run in self.runs]
+        known = [column for column in facts[0] if any(of_run[column] for of_run in facts)]
+        rows = [
+            [
+                run.name,
+                run.heading.verdict,
+                *(of_run[c] for c in known),
+                *(f"{count:,}" for count in run.counts.values()),
+            ]
+            for run, of_run in zip(self.runs, facts, strict=True)
+        ]
+        header = ["run", "result", *self.newest.counts, *known]
+        lines = [f"{run.name}: {note}" for run in self.runs for note in run.notes if note not in self.notes]
+        return Section("Runs", header, rows, lines=[*lines, *self._gone()])
+
+    def _gone(self) -> Iterator[str]:
+        for before, run in pairwise(self.runs):
+            if gone := len(before.verdicts.keys() - run.verdicts.keys()):
+                yield f"{run.name}: Of the cases and probes of the run before, {gone:,} are not there."
+
+    def _causes(self) -> Section:
+        """Returns a table with a row per cause: those of the newest run first, then those that were there last."""
+        rows = [row for _, row in cause_rows([run.groups or [] for run in self.runs])]
+        if not rows:
+            return Section("Causes", lines=["No run has a failure whose cause is known."])
+        rows.sort(key=lambda row: max(number for number, group in enumerate(row) if group), reverse=True)
+        header = ["cause", "when", "first run", "last run", "still there", "its cases in the newest run"]
+        header += [f"run {run.number}" for run in self.runs]
+        return Section("Causes", header, list(map(self._cause, rows)))
+
+    def _cause(self, row: Sequence[Group | None]) -> list[str]:
+        there = [(run, group) for run, group in zip(self.runs, row, strict=True) if group]
+        (first, _), (last, group) = there[0], there[-1]
+        now = [self.newest.verdicts.get(id) for id in group.ids]
+        passes = any(verdict and verdict.standing == "right" for verdict in now)
+        gone = "no" if self.newest.groups is not None and passes else "not known"
+        counts = (
+            "?" if run.groups is None else f"{group.cases:,}" if group else ""
+            for run, group in zip(self.runs, row, strict=True)
+        )
+        return [
+            relation_text(group.relation.text, group.relation.fault),
+            group.where,
+            first.name,
+            last.name,
+            "yes" if row[-1] else gone,
+            ", ".join(f"{count:,} {verdict or 'not there'}" for verdict, count in Counter(now).items()),
+            *counts,
+        ]
+
+
+def _facts(parts: Sequence[Part]) -> dict[str, str]:
+    """Returns what was asked for, and which software ran it; an empty text if it is not known."""
+    columns: dict[str, dict[str, None]] = {}
+    for part in parts:
+        asked, machine = part.selection, list(machine_facts(part.environment or {}))
+        of_adapter = [text for name, text in machine if name == f"driver of {asked.get('adapter_name')}"]
+        values: dict[str, Sequence[Option]] = {
+            "tier": [asked.get("tier")],
+            "opmap": [asked.get("opmap")],
+            "provider version": [" ".join(str(asked[key]) for key in ("package", "version") if asked.get(key))],
+            "EP version": [asked.get("ep_version")],
+            "DirectML.dll": [text for name, text in machine if name == "directml.dll"],
+            "driver": [asked["driver"]] if asked.get("driver") else of_adapter,
+        }
+        for column, texts in values.items():
+            known = [cut(str(text), MAX_SHOWN) for text in texts if text not in (None, "", "null")]
+            columns.setdefault(column, {}).update(dict.fromkeys(known))
+    return {column: ", ".join(texts) for column, texts in columns.items()}
