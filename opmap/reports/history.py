@@ -63,17 +63,17 @@ class _Run:
         self.verdicts = {record.case or "": record.verdict for record in records}
         self.counts = _counts(Counter(record.verdict for record in records))
         whole = len(self.parts) == len(run.runs)
-        self.groups = bundle.diagnosis.groups if bundle.diagnosis and whole else None
+        found = bundle.diagnosis.groups if bundle.diagnosis and whole else None
+        self.groups = found if self.counts["failed"] else []
         of_merge = set(run.problems).difference(*(part.problems for part in run.runs))
         code = max(int(bool(of_merge)), *(part.exit_code for part in self.parts))
         totals = Totals({}, code) if all(part.totals for part in self.parts) else None
         run = msgspec.structs.replace(run, selection=self.parts[0].selection, totals=totals)
         self.heading = heading(run, records, len(self.groups or ()))
         self.notes = [*self.heading.notes, *map(cut, bundle.run.problems)]
-        if not whole:
-            self.notes.append("The bundle has results of other devices too: the causes of this one are not known.")
-        elif not bundle.diagnosis:
-            self.notes.append(f"The causes of its failures are not known: there is no {DIAGNOSIS}.")
+        if self.groups is None:
+            why = f"there is no {DIAGNOSIS}" if whole else "the bundle has results of other devices too"
+            self.notes.append(f"The causes of its failures are not known: {why}.")
 
 
 def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
@@ -102,12 +102,7 @@ class _History:
         facts = [_facts(run.parts) for run in self.runs]
         known = [column for column in facts[0] if any(of_run[column] for of_run in facts)]
         rows = [
-            [
-                run.name,
-                run.heading.verdict,
-                *(of_run[c] for c in known),
-                *(f"{count:,}" for count in run.counts.values()),
-            ]
+            [run.name, run.heading.verdict, *(f"{n:,}" for n in run.counts.values()), *(of_run[c] for c in known)]
             for run, of_run in zip(self.runs, facts, strict=True)
         ]
         header = ["run", "result", *self.newest.counts, *known]

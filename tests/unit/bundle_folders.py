@@ -30,6 +30,25 @@ def agree(folder, exit_code: int | None = None) -> None:
     (folder / "run.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(document, totals=sums.totals(code))))
 
 
+def records(folder) -> list[dict]:
+    """Returns the records of a bundle."""
+    return [json.loads(record) for record in (folder / "results.jsonl").read_bytes().splitlines()]
+
+
+def write_records(folder, changed: list[dict]) -> None:
+    """Puts these records in place of those of a bundle."""
+    text = "".join(f"{json.dumps(record)}\n" for record in changed)
+    (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
+    agree(folder)
+
+
+def change_json(file, change) -> None:
+    """Calls `change` with the document of a file, and writes it back."""
+    document = json.loads(file.read_bytes())
+    change(document)
+    file.write_text(json.dumps(document), encoding="utf-8")
+
+
 def schema_of(name: str):
     """Returns a validator for one of opmap's JSON files."""
     schema = json_schema(name)

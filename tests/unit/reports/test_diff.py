@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bundle_folders import agree, schema_of, validate
+from bundle_folders import change_json, records, schema_of, validate, write_records
 from planted_markup import fields_in, planted
 
 from opmap.cli import main
@@ -44,23 +44,6 @@ def diff(bundles, capsys):
         return code, document
 
     return diff
-
-
-def records(folder) -> list[dict]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
-
-
-def write_records(folder, changed: list[dict]) -> None:
-    text = "".join(f"{json.dumps(record)}\n" for record in changed)
-    (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
-    agree(folder)
-
-
-def change_json(file, change) -> None:
-    """Calls `change` with the document of a file, and writes it back."""
-    document = json.loads(file.read_bytes())
-    change(document)
-    file.write_text(json.dumps(document), encoding="utf-8")
 
 
 def kinds(document: dict) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -234,5 +235,28 @@ class TestOtherBundles:
 
         assert "a negative index means" in window.value("document.body.textContent")
         assert 0 == window.value("document.querySelectorAll('img, script').length")
+        assert 375 == window.value("document.documentElement.scrollWidth")
+        assert not window.problems
+
+    def test_history(self, window, tmp_path, bundle, monkeypatch):
+        """The page of a history loads nothing, fits a phone, and can be read in light and in dark."""
+        name = "<script>window.planted = 1<" if os.name != "nt" else "&amp"
+        shutil.copytree(bundle, tmp_path / name)
+        monkeypatch.chdir(tmp_path)
+        assert 0 == main(["report", str(bundle), name])
+        window.problems.clear()
+        window.size(375, 800, mobile=True)
+        colour = """getComputedStyle(document.querySelector("svg .passed")).fill"""
+        colours = []
+
+        for scheme in ("light", "dark"):
+            window.colours(scheme)
+            window.open(Path("history.html"))
+            colours.append(window.value(colour))
+
+        assert 2 == len({*colours, "rgb(0, 0, 0)"} - {"rgb(0, 0, 0)"})
+        assert f"2: {name}" in window.value("document.querySelector('table').textContent")
+        assert 0 == window.value("document.querySelectorAll('img, script, [style]').length")
+        assert "undefined" == window.value("typeof window.planted")
         assert 375 == window.value("document.documentElement.scrollWidth")
         assert not window.problems
