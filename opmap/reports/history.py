@@ -65,12 +65,14 @@ class _Run:
         whole = len(self.parts) == len(run.runs)
         found = bundle.diagnosis.groups if bundle.diagnosis and whole else None
         self.groups = found if self.counts["failed"] else []
-        of_merge = set(run.problems).difference(*(part.problems for part in run.runs))
+        of_parts = {problem for part in run.runs for problem in part.problems}
+        of_merge = [problem for problem in run.problems if problem not in of_parts]
+        problems = [*(problem for part in self.parts for problem in part.problems), *of_merge]
         code = max(int(bool(of_merge)), *(part.exit_code for part in self.parts))
         totals = Totals({}, code) if all(part.totals for part in self.parts) else None
         run = msgspec.structs.replace(run, selection=self.parts[0].selection, totals=totals)
         self.heading = heading(run, records, len(self.groups or ()))
-        self.notes = [*self.heading.notes, *map(cut, bundle.run.problems)]
+        self.notes = [*self.heading.notes, *map(cut, problems)]
         if self.groups is None:
             why = f"there is no {DIAGNOSIS}" if whole else "the bundle has results of other devices too"
             self.notes.append(f"The causes of its failures are not known: {why}.")

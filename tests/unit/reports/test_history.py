@@ -127,26 +127,26 @@ class TestRuns:
     def test_facts(self, bundles):
         """Versions and drivers, as far as they are known."""
 
-        def write(name: str, version: str, driver: str | None, **more: str) -> None:
+        def write(name: str, version: str | None, driver: str | None, **more: str) -> None:
             module = {"path": "C:\\x\\DirectML.dll", "file_version": version, "sha256": "1" * 64}
-            adapters = [{"name": name, "driver_version": {"value": "9.9", "source": "s"}} for name in ("GPU", "CPU")]
+            drivers = {"GPU": version and "9.9", "CPU": "1.0"}
+            adapters = [{"name": n, "driver_version": {"value": v, "source": "s"}} for n, v in drivers.items()]
             bundle = Bundle(name, {**GPU, "driver": driver, "package": "ort", "version": version, **more})
             bundle.environment({"loaded_modules": Fact([module], "m"), "adapters": Fact(adapters, "a")})
             bundle.complete([], 0)
             bundle.release()
 
         write("a", "1.1", None)
+        write("nothing", None, None)
         write("b", "2.2", "31.1", ep_version="7")
-        shutil.rmtree("good")
-        Path("good").mkdir()
 
         first, second = Page("a", "b").rows("Runs")
 
         facts = ("provider version", "EP version", "DirectML.dll", "driver")
         assert ["ort 1.1", "", "1.1 (SHA-256 111111111111)", "9.9"] == [first[name] for name in facts]
         assert ["ort 2.2", "7", "2.2 (SHA-256 111111111111)", "31.1"] == [second[name] for name in facts]
-        shutil.copytree("a", "c")
-        assert "EP version" not in Page("a", "c").rows("Runs")[0]
+        shutil.copytree("nothing", "nobody")
+        assert not {"EP version", "driver"} & Page("nothing", "nobody").rows("Runs")[0].keys()
 
     def test_not_ended(self, bundles, capsys):
         """A run that has not ended is said in the head, in its row and in its bars."""
@@ -296,6 +296,7 @@ class TestMerged:
     def test_other_adapter(self, here, there, bundles, wrong):
         """The results of another adapter do not count, nor does its exit code. Their causes are not told apart."""
         shutil.copytree("bad", "elsewhere")
+        change_json(bundles / "elsewhere" / "run.json", lambda run: run.update(problems=["a problem of that one"]))
         put_on(bundles / "elsewhere", adapter_name="another GPU")
         shutil.copytree(here, "here")
         passed = [record for record in records(bundles / "good") if record["case"] == wrong[0]]
@@ -412,6 +413,7 @@ class TestUse:
         Path(name).mkdir()
         fields = planted(bundles / name)
         shutil.copytree(name, "copy")
+        Path(name, "diagnosis.json").unlink()  # a line says so
 
         page = Page(name, "copy").text
 
