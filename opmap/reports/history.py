@@ -81,13 +81,13 @@ class _Run:
 def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
     """Returns the numbers of a row of the table. Those behind the first add up to it."""
     shown = {
-        "cases and probes": sum(verdicts.values()),
+        "all": sum(verdicts.values()),
         "passed": verdicts[Verdict.PASS],
         "failed": sum(count for verdict, count in verdicts.items() if verdict.failed),
         "known": verdicts[Verdict.KNOWN_FAILURE],
         "unsupported": verdicts[Verdict.UNSUPPORTED],
     }
-    return {**shown, "other": 2 * shown["cases and probes"] - sum(shown.values())}
+    return {**shown, "other": 2 * shown["all"] - sum(shown.values())}
 
 
 class _History:

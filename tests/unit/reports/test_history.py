@@ -89,7 +89,7 @@ class TestRuns:
         page = Page("good", "bad", "odd")
 
         all_, failed = len(records(bundles / "good")), len(wrong)
-        columns = ("run", "result", "cases and probes", "passed", "failed", "known", "unsupported", "other")
+        columns = ("run", "result", "all", "passed", "failed", "known", "unsupported", "other")
         assert [
             ("1: good", "passed", all_, all_, 0, 0, 0, 0),
             ("2: bad", "failed", all_, all_ - failed, failed, 0, 0, 0),
