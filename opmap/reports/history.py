@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,7 +15,7 @@ from ..limits import MAX_SHOWN
 from ..vocabulary import Verdict
 from .cause_view import relation_text
 from .diff import cause_rows, machine_facts
-from .documents import DIAGNOSIS, Group, Option, Part, Totals
+from .documents import DIAGNOSIS, Group, Option, Totals
 from .heading import heading
 from .pages import page
 from .sections import Section
@@ -58,13 +59,13 @@ class _Run:
     def __init__(self, number: int, bundle: WrittenBundle, device: tuple[Option, ...]):
         self.number, self.name = number, f"{number}: {cut(bundle.folder.resolve().name, MAX_SHOWN)}"
         run, numbers = bundle.run, [n for n, part in enumerate(bundle.run.runs) if part.device == device]
-        self.parts = [run.runs[n] for n in numbers]
+        self.parts, self.ended = [run.runs[n] for n in numbers], bundle.times_ended
         records = [shortened(record) for n, record in bundle.read_records() if n in numbers]
         self.verdicts = {record.case or "": record.verdict for record in records}
         self.counts = _counts(Counter(record.verdict for record in records))
         whole = len(self.parts) == len(run.runs)
         found = bundle.diagnosis.groups if bundle.diagnosis and whole else None
-        self.groups = found if self.counts["failed"] else []
+        self.groups = found if self.counts["failed"] or self.counts["flaky"] else []
         of_parts = {problem for part in run.runs for problem in part.problems}
         of_merge = [problem for problem in run.problems if problem not in of_parts]
         problems = [*(problem for part in self.parts for problem in part.problems), *of_merge]
@@ -83,7 +84,8 @@ def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
     shown = {
         "all": sum(verdicts.values()),
         "passed": verdicts[Verdict.PASS],
-        "failed": sum(count for verdict, count in verdicts.items() if verdict.failed),
+        "failed": sum(count for verdict, count in verdicts.items() if verdict.failed) - verdicts[Verdict.FLAKY],
+        "flaky": verdicts[Verdict.FLAKY],
         "known": verdicts[Verdict.KNOWN_FAILURE],
         "unsupported": verdicts[Verdict.UNSUPPORTED],
     }
@@ -97,22 +99,32 @@ class _History:
         self.runs = [_Run(number, bundle, device) for number, bundle in enumerate(bundles, 1)]
         self.newest = self.runs[-1]
         self.notes = [note for note in self.newest.notes if all(note in run.notes for run in self.runs)]
+        self.kinds = [kind for kind in ("failed", "flaky", "unsupported", "passed") if kind in self._numbers()]
         self.sections = [self._table(), self._causes()]
+
+    def _numbers(self) -> list[str]:
+        """Returns the columns of numbers: those that each page has, and those that are not 0 in each run."""
+        always = ("all", "passed", "failed", "unsupported")
+        return [name for name in self.newest.counts if name in always or any(run.counts[name] for run in self.runs)]
 
     def _table(self) -> Section:
         """Returns a table with a row per run, without columns of which nothing is known."""
-        facts = [_facts(run.parts) for run in self.runs]
+        facts = [_facts(run) for run in self.runs]
+        numbers = self._numbers()
         known = [column for column in facts[0] if any(of_run[column] for of_run in facts)]
         rows = [
-            [run.name, run.heading.verdict, *(f"{n:,}" for n in run.counts.values()), *(of_run[c] for c in known)]
+            [run.name, run.heading.verdict, *(f"{run.counts[n]:,}" for n in numbers), *(of_run[c] for c in known)]
             for run, of_run in zip(self.runs, facts, strict=True)
         ]
-        header = ["run", "result", *self.newest.counts, *known]
+        header = ["run", "result", *numbers, *known]
         lines = [f"{run.name}: {note}" for run in self.runs for note in run.notes if note not in self.notes]
-        return Section("Runs", header, rows, lines=[*lines, *self._gone()])
+        return Section("Runs", header, rows, lines=[*lines, *self._beside()])
 
-    def _gone(self) -> Iterator[str]:
+    def _beside(self) -> Iterator[str]:
+        """Yields lines about a run beside the one before it."""
         for before, run in pairwise(self.runs):
+            if before.ended and run.ended and run.ended < before.ended:
+                yield f"{run.name}: It ended before the run above it: the runs do not stand in the order of time."
             if gone := len(before.verdicts.keys() - run.verdicts.keys()):
                 yield f"{run.name}: Of the cases and probes of the run before, {gone:,} are not there."
 
@@ -132,6 +144,8 @@ class _History:
         now = [self.newest.verdicts.get(id) for id in group.ids]
         passes = any(verdict and verdict.standing == "right" for verdict in now)
         gone = "no" if self.newest.groups is not None and passes else "not known"
+        if Verdict.KNOWN_FAILURE in now:
+            gone = "known failure"
         counts = (
             "?" if run.groups is None else f"{group.cases:,}" if group else ""
             for run, group in zip(self.runs, row, strict=True)
@@ -147,10 +161,11 @@ class _History:
         ]
 
 
-def _facts(parts: Sequence[Part]) -> dict[str, str]:
-    """Returns what was asked for, and which software ran it; an empty text if it is not known."""
-    columns: dict[str, dict[str, None]] = {}
-    for part in parts:
+def _facts(run: _Run) -> dict[str, str]:
+    """Returns when a run ended, what was asked for, and which software ran it; an empty text if it is not known."""
+    ended = f"{run.ended.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if run.ended else ""
+    columns: dict[str, dict[str, None]] = {"ended (UTC)": {ended: None}}
+    for part in run.parts:
         asked, machine = part.selection, list(machine_facts(part.environment or {}))
         of_adapter = [text for name, text in machine if name == f"driver of {asked.get('adapter_name')}"]
         values: dict[str, Sequence[Option]] = {

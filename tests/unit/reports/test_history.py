@@ -42,6 +42,7 @@ def made(tmp_path_factory):
     for name, provider in {"good": "fault:none", "bad": "fault:index-clamped-early"}.items():
         validate(folder / name, "--provider", provider, "--filter", "gather/example.*", "--filter", "tile/example.*")
         put_on(folder / name, **GPU)
+        change_json(folder / name / "times.json", lambda times: times.update(ended="2026-01-31T23:30:00Z"))
     return folder
 
 
@@ -148,6 +149,38 @@ class TestRuns:
         shutil.copytree("nothing", "nobody")
         assert not {"EP version", "driver"} & Page("nothing", "nobody").rows("Runs")[0].keys()
 
+    def test_times(self, bundles):
+        """When a run ended, as far as that is known; a run that ended before the one above it is named."""
+        for name, ended in {
+            "later": "2026-02-01T01:15:00+01:00",
+            "unknown": None,
+            "first": "2025-12-31T12:00:00Z",
+        }.items():
+            shutil.copytree("bad", name)
+            change_json(bundles / name / "times.json", lambda times, ended=ended: times.update(ended=ended))
+
+        page = Page("good", "later", "unknown", "later/../bad", "first")
+
+        times = ["2026-01-31 23:30", "2026-02-01 00:15", "", "2026-01-31 23:30", "2025-12-31 12:00"]
+        assert times == [row["ended (UTC)"] for row in page.rows("Runs")]
+        why = "It ended before the run above it: the runs do not stand in the order of time."
+        assert [f"5: first: {why}"] == page.lines("Runs")
+
+    def test_flaky(self, bundles, wrong):
+        """Flaky cases are counted apart, and have bars of their own if there are some."""
+        shutil.copytree("bad", "flaky")
+        changed = [r | ({"verdict": "flaky"} if r["case"] == wrong[0] else {}) for r in records(bundles / "flaky")]
+        write_records(bundles / "flaky", changed)
+
+        page = Page("good", "flaky")
+
+        shown = [(row["failed"], row["flaky"], row["passed"]) for row in page.rows("Runs")]
+        assert [("0", "0", "6"), (str(len(wrong) - 1), "1", "1")] == shown
+        assert "; flaky: 0, 1; unsupported: 0, 0; " in page.picture.get("aria-label")
+        page = Page("good", "bad")
+        assert not {"flaky", "known", "other"} & page.rows("Runs")[0].keys()
+        assert "flaky" not in page.picture.get("aria-label")
+
     def test_not_ended(self, bundles, capsys):
         """A run that has not ended is said in the head, in its row and in its bars."""
         change_json(bundles / "bad" / "run.json", lambda run: run.update(totals=None))
@@ -223,7 +256,7 @@ class TestCauses:
             ("observed", True, "no"),
             ("pass", False, "not known"),
             ("unsupported", True, "not known"),
-            ("known-failure", True, "not known"),
+            ("known-failure", True, "known failure"),
             ("skipped", True, "not known"),
             (None, True, "not known"),
         ],
@@ -306,7 +339,7 @@ class TestMerged:
         page = Page("bad", "here", "merged")
 
         _, alone, merged = page.rows("Runs")
-        assert alone | {"run": merged["run"]} == merged
+        assert alone | {"run": merged["run"], "ended (UTC)": ""} == merged
         (row,) = page.rows("Causes")
         assert (there, "" if here == "good" else "?") == (row["still there"], row["run 3"])
         why = "The causes of its failures are not known: the bundle has results of other devices too."
