@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -163,8 +162,8 @@ class _History:
 
 def _facts(run: _Run) -> dict[str, str]:
     """Returns when a run ended, what was asked for, and which software ran it; an empty text if it is not known."""
-    ended = f"{run.ended.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if run.ended else ""
-    columns: dict[str, dict[str, None]] = {"ended (UTC)": {ended: None}}
+    ended = run.ended.isoformat(" ", "minutes") if run.ended else ""
+    columns: dict[str, dict[str, None]] = {"ended": {ended: None}}
     for part in run.parts:
         asked, machine = part.selection, list(machine_facts(part.environment or {}))
         of_adapter = [text for name, text in machine if name == f"driver of {asked.get('adapter_name')}"]
