@@ -141,7 +141,8 @@ class _History:
         there = [(run, group) for run, group in zip(self.runs, row, strict=True) if group]
         (first, _), (last, group) = there[0], there[-1]
         now = [self.newest.verdicts.get(id) for id in group.ids]
-        passes = any(verdict and verdict.standing == "right" for verdict in now)
+        standings = {verdict.standing for verdict in now if verdict}
+        passes = "right" in standings and not standings & {"failed", "broken"}
         gone = "no" if self.newest.groups is not None and passes else "not known"
         if Verdict.KNOWN_FAILURE in now:
             gone = "known failure"

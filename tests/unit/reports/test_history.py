@@ -284,6 +284,20 @@ class TestCauses:
         )
         assert ("1: bad", "1: bad") == (row["first run"], row["last run"])
 
+    @pytest.mark.parametrize(
+        "others, there", [("crash", "not known"), ("mismatch", "not known"), ("unsupported", "no")]
+    )
+    def test_only_some_pass(self, others, there, bundles, wrong):
+        """If one of its cases passes and another fails for another reason, nobody knows whether the cause is gone."""
+        change_json(bundles / "good" / "diagnosis.json", lambda document: document.update(groups=[]))
+        before = records(bundles / "bad" if others == "mismatch" else bundles / "good")
+        passed = next(record for record in records(bundles / "good") if record["case"] == wrong[0])
+        write_records(bundles / "good", [passed, *(r | {"verdict": others} for r in before if r["case"] in wrong[1:])])
+
+        (row,) = Page("bad", "good").rows("Causes")
+
+        assert (there, f"1 pass, {len(wrong) - 1} {others}") == (row["still there"], row["its cases in the newest run"])
+
     def test_green_without_diagnosis(self, bundles):
         """A run without failures has no cause, whether it has a diagnosis or not."""
         (bundles / "good" / "diagnosis.json").unlink()
