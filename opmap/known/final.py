@@ -154,12 +154,14 @@ def _beside(record: Record, before: Before) -> Record:
     if record.failed and record.failure is not None and record.failure == before.failure:
         cause = f" ({before.cause})" if before.cause else ""
         return _changed(record, Verdict.KNOWN_FAILURE, SAME_FAILURE.format(before.name) + cause)
-    where = f"in the baseline {before.name}"
     if ran and record.verdict is Verdict.UNSUPPORTED:
-        return _changed(record, _REFUSED, f"{before.verdict} {where}")
-    if before.proven and record.asserted and record.verdict.standing == "right":
-        return _changed(record, Verdict.FALLBACK, f"proven {where}, only asserted by the provider now")
-    return record
+        verdict, was = _REFUSED, str(before.verdict)
+    elif before.proven and record.asserted and record.verdict.standing == "right":
+        verdict, was = Verdict.FALLBACK, "only asserted by the provider, proven"
+    else:
+        return record
+    message = "; ".join(filter(None, (record.message, f"{was} in the baseline {before.name}")))
+    return msgspec.structs.replace(record, verdict=verdict, message=message)
 
 
 _REFUSED = Verdict.NEWLY_UNSUPPORTED

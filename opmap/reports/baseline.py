@@ -12,14 +12,10 @@ import msgspec
 
 from ..cases.case import CASE_IDS
 from ..errors import InputError, cut, shown
-from ..files import read_bytes
 from ..known.final import Before, failure
 from ..vocabulary import Tier
-from .documents import RECORDS, Option, Part
+from .documents import RECORDS, Option, device_name
 from .written_bundle import WrittenBundle, is_bundle, read_bundle
-
-_PLACE = {"provider": "provider", "adapter_name": "adapter", "device_class": "device class"}
-"""The keys of a selection that must be those of the run, each in words."""
 
 
 @dataclass(frozen=True)
@@ -45,44 +41,43 @@ class Baseline:
 
 
 def read_baseline(
-    path: str, place: Mapping[str, Option], *, tier: Tier | None, feature_level: str | None, own: str | None
+    path: str, device: tuple[Option, ...], *, tier: Tier | None, feature_level: str | None, own: str | None
 ) -> Baseline:
     """Returns the baseline in a folder: the bundle, or of a folder of bundles the newest that fits.
 
-    `place` has the provider, adapter and device class of the run, as run.json names them. `tier` is None if the run has
-    cases that were named. `own` is the bundle that the run itself writes.
+    `device` is that of the run (see Part.device). `tier` is None if the cases of the run were named. `own` is the
+    bundle that the run itself writes.
 
     Raises InputError if there is no such bundle, or if it cannot be read.
     """
 
     def problem(bundle: WrittenBundle) -> str | None:
-        return _problem(bundle, place, tier, feature_level, own)
+        return _problem(bundle, device, tier, feature_level, own)
 
-    bundle = read_bundle(path if is_bundle(path) else _newest(path, place, problem))
+    bundle = read_bundle(path if is_bundle(path) else _newest(path, problem))
     if text := problem(bundle):
         raise InputError(f"--baseline must be {text}", file=str(bundle.folder))
     groups = bundle.diagnosis.groups if bundle.diagnosis else ()
     causes = {id: cut(group.relation.text) for group in groups for id in group.ids}
-    numbers = {number for number, part in enumerate(bundle.run.runs) if not _elsewhere(part, place)}
+    numbers = {number for number, part in enumerate(bundle.run.runs) if part.device == device}
     name = bundle.folder.resolve().name
     results = {
         id: Before(name, record.verdict, record.failure or failure(record), record.proven, causes.get(id))
         for number, record in bundle.read_records()
         if number in numbers and (id := record.case or "")
     }
-    digest = hashlib.sha256(read_bytes(bundle.folder / RECORDS)).hexdigest()
+    with open(bundle.folder / RECORDS, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Baseline(name, digest, str(bundle.run.runs[min(numbers)].selection.get("opmap")), results)
 
 
-def _newest(path: str, place: Mapping[str, Option], problem: Callable[[WrittenBundle], str | None]) -> Path:
+def _newest(path: str, problem: Callable[[WrittenBundle], str | None]) -> Path:
     """Returns the newest bundle in a folder that fits the run. Raises InputError if there is none."""
     bundles = list(_bundles(Path(path)))
     fitting = [bundle for bundle in bundles if not problem(bundle)]
     if not fitting:
-        here = ", ".join(f"{word} {place[key] or 'unknown'}" for key, word in _PLACE.items())
-        got = f"none of its {len(bundles)} bundles" if bundles else "no bundle"
-        reason = f": {bundles[-1].folder.name}: it must be {problem(bundles[-1])}" if bundles else ""
-        message = f"--baseline must be a results bundle, or a folder that has one of {here}; got {got}{reason}"
+        got = f"{len(bundles)} bundles, the last of which must be {problem(bundles[-1])}" if bundles else "no bundle"
+        message = f"--baseline must be a results bundle, or a folder that has one that fits, got {got}"
         raise InputError(message, file=path)
     return max(fitting, key=lambda bundle: bundle.ended).folder
 
@@ -101,34 +96,24 @@ def _bundles(folder: Path) -> Iterator[WrittenBundle]:
 
 
 def _problem(
-    bundle: WrittenBundle, place: Mapping[str, Option], tier: Tier | None, feature_level: str | None, own: str | None
+    bundle: WrittenBundle, device: tuple[Option, ...], tier: Tier | None, feature_level: str | None, own: str | None
 ) -> str | None:
     """Returns what a baseline of the run must be that a bundle is not, and what to do; None if it can be used."""
     if own is not None and bundle.folder.resolve() == Path(own).resolve():
         return "another bundle than the run's own"
-    differences = [_elsewhere(part, place) for part in bundle.run.runs]
-    if all(differences):
-        return f"{differences[0]}; choose another bundle, or another --provider or --adapter"
-    parts = [part for part, difference in zip(bundle.run.runs, differences, strict=True) if not difference]
+    parts = [part for part in bundle.run.runs if part.device == device]
+    if not parts:
+        wanted, got = device_name(device), bundle.run.runs[0].device_name
+        return f"of {wanted}, got {shown(got)}; choose another bundle, or another --provider or --adapter"
     for part in parts:
         if part.totals is None or part.totals.exit_code == 130 or part.totals.ids is not msgspec.UNSET:
             return "a run in which each case has a result, and this one stopped early; --resume continues it"
-        got = part.selection.get("case_ids")
-        if got != CASE_IDS:
-            return f"of version {CASE_IDS} of the case ids, got {shown(got)}; run the baseline again with this opmap"
-        got = part.selection.get("tier")
-        if tier not in (None, got):
-            return f"a run of tier {tier}, got {shown(got)}; use --tier {cut(str(got))}, or another bundle"
-        got = part.selection.get("feature_level")
-        if feature_level != got:
+        ids, level, of_tier = (part.selection.get(name) for name in ("case_ids", "feature_level", "tier"))
+        if ids != CASE_IDS:
+            return f"of version {CASE_IDS} of the case ids, got {shown(ids)}; run the baseline again with this opmap"
+        if tier not in (None, of_tier):
+            return f"a run of tier {tier}, got {shown(of_tier)}; use --tier {cut(str(of_tier))}, or another bundle"
+        if level != feature_level:
             wanted = "the newest" if feature_level is None else feature_level
-            return f"judged by --feature-level {wanted}, got {shown(got)}; use the same for both"
-    return None
-
-
-def _elsewhere(part: Part, place: Mapping[str, Option]) -> str | None:
-    """Returns what is wanted of a run and what it has, if it ran at another place."""
-    for key, word in _PLACE.items():
-        if part.selection.get(key) != place[key]:
-            return f"of the {word} {place[key] or 'unknown'}, got {shown(part.selection.get(key) or 'unknown')}"
+            return f"judged by --feature-level {wanted}, got {shown(level)}; use the same for both"
     return None

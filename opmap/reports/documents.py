@@ -90,7 +90,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def device_name(self) -> str:
         """The device in words, as far as it is known."""
-        return cut(", ".join(str(fact) for fact in self.device if fact is not None), MAX_SHOWN)
+        return device_name(self.device)
 
     @property
     def shard(self) -> tuple[int, int] | None:
@@ -103,6 +103,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """The exit code of the run; that of Ctrl-C if it has not ended."""
         return self.totals.exit_code if self.totals else 130
+
+
+def device_name(device: tuple[Option, ...]) -> str:
+    """Returns a device (see Part.device) in words, as far as it is known."""
+    return cut(", ".join(str(fact) for fact in device if fact is not None), MAX_SHOWN)
 
 
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):

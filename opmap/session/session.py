@@ -133,11 +133,11 @@ class ValidationRun:
         from ..reports.baseline import read_baseline
 
         options = self.options
-        place = {"provider": provider.name, "adapter_name": provider.adapter, "device_class": provider.device_class}
+        device = provider.name, provider.adapter, provider.device_class
         named = self._only_cases or options.wanted or options.case or options.failed_of
         tier, own = None if named else options.tier, options.report or options.resume
         try:
-            return read_baseline(path, place, tier=tier, feature_level=options.feature_level, own=own)
+            return read_baseline(path, device, tier=tier, feature_level=options.feature_level, own=own)
         except ContradictionError as error:  # it says nothing of this run, as exit code 1 would
             raise InputError(error.message, path=error.path, file=error.file) from None
 

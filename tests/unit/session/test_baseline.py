@@ -224,9 +224,19 @@ class TestChoice:
     @pytest.mark.parametrize(
         "key, value, arguments, said",
         [
-            ("selection.provider", "Mine", (), "one: --baseline must be of the provider Emulated, got 'Mine'; choose "),
-            ("selection.adapter_name", "RTX", (), "must be of the adapter unknown, got 'RTX'; choose another bundle"),
-            ("selection.device_class", "cpu", (), "must be of the device class emulated, got 'cpu'"),
+            (
+                "selection.provider",
+                "Mine",
+                (),
+                "one: --baseline must be of Emulated, emulated, got 'Mine, emulated'; choose ",
+            ),
+            (
+                "selection.adapter_name",
+                "RTX",
+                (),
+                "must be of Emulated, emulated, got 'Emulated, RTX, emulated'; choose another bundle",
+            ),
+            ("selection.device_class", "cpu", (), "must be of Emulated, emulated, got 'Emulated, cpu'"),
             ("selection.tier", "full", (), "must be a run of tier smoke, got 'full'; use --tier full, or another"),
             ("selection.feature_level", "2_0", (), "must be judged by --feature-level the newest, got '2_0'; use"),
             ("selection.case_ids", 2, (), "must be of version 1 of the case ids, got 2; run the baseline again"),
@@ -253,7 +263,7 @@ class TestChoice:
             ("nowhere", "nowhere: --baseline: No such file or directory"),
             (
                 ".",
-                "must be a results bundle, or a folder that has one of provider Emulated, adapter unknown, device class hardware; got none of its 1 bundles: one: it must be of the device class hardware, got 'emulated'",
+                "must be a results bundle, or a folder that has one that fits, got 1 bundles, the last of which must be of Emulated, hardware, got 'Emulated, emulated'",
             ),
         ],
     )
