@@ -7,9 +7,12 @@ is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import get_args
+
+import msgspec
 
 from ..cases.case import Case
 from ..cases.contract_probes import ContractProbe
@@ -18,6 +21,7 @@ from ..judge.contract import judge_contract
 from ..judge.judge import Judge
 from ..judge.record import Record
 from ..known import SeenOn, Word
+from ..known.known_failures import SHOWN_DIGITS
 from ..vocabulary import DANGEROUS, Verdict
 
 RUNS = 3
@@ -39,18 +43,42 @@ WITHOUT_RESULT: tuple[Word, ...] = ("not loadable", "no answer")
 
 
 class Cell(SeenOn, frozen=True, kw_only=True):
-    """A pair in the table. `runs` has the word of each run, `message` is that of the first run that was not right."""
+    """A pair in the table. `runs` has the word of each run, `message` is that of the first run that was not right.
+
+    `directml_sha256` is the digest of the DirectML.dll that was loaded, if it is known.
+    """
 
     runs: tuple[Word, ...] = ()
     message: str | None = None
+    directml_sha256: str | None = None
 
     @classmethod
-    def of(cls, onnxruntime: str, directml: str, runs: Sequence[tuple[Word, str | None]]) -> Cell:
+    def of(
+        cls, onnxruntime: str, directml: str, runs: Sequence[tuple[Word, str | None]], sha256: str | None = None
+    ) -> Cell:
         """Returns the cell of a pair from (word, message) of each run."""
         words = tuple(word for word, _ in runs)
         message = next((message for word, message in runs if word != "right"), None)
         seen: Word = words[0] if len(set(words)) == 1 else "unstable"
-        return cls(onnxruntime=onnxruntime, directml=directml, seen=seen, runs=words, message=message)
+        return cls(
+            onnxruntime=onnxruntime,
+            directml=directml,
+            seen=seen,
+            runs=words,
+            message=message,
+            directml_sha256=sha256,
+        )
+
+
+def told_apart(cells: Sequence[Cell]) -> list[Cell]:
+    """Returns cells in which a version of which several files DirectML.dll ran has the digest of the file behind it."""
+    files = Counter(version for version, _ in {(c.directml, c.directml_sha256) for c in cells if c.directml_sha256})
+    return [
+        msgspec.structs.replace(cell, directml=f"{cell.directml} (SHA-256 {cell.directml_sha256[:SHOWN_DIGITS]})")
+        if cell.directml_sha256 and files[cell.directml] > 1
+        else cell
+        for cell in cells
+    ]
 
 
 def word_of(record: Record) -> Word:
@@ -143,4 +171,4 @@ def _by(cells: Sequence[SeenOn], side: str) -> list[tuple[str, set[Word]]]:
 
 
 def _versions(cells: Sequence[SeenOn], side: str) -> list[str]:
-    return sorted({getattr(cell, side) for cell in cells}, key=version_key)
+    return sorted(sorted({getattr(cell, side) for cell in cells}), key=version_key)

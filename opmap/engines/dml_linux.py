@@ -65,7 +65,7 @@ def pairs(explicit: str | None = None, environ: Mapping[str, str] = os.environ) 
 
 def version_key(version: str) -> tuple[int, ...]:
     """Returns a key that sorts versions of numbers and dots."""
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(int(part) for part in version.partition(" ")[0].split(".") if part.isdigit())
 
 
 def find_dml_runtime(

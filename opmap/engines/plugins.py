@@ -7,11 +7,13 @@ A distribution such as onnxruntime-ep-openvino or onnxruntime-qnn has a package 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..errors import InputError, ProviderError, clean, describe
-from .machine.facts import DeviceClass
+from .machine.facts import DeviceClass, fact, file_sha256
 from .machine.runtimes import Plugin, plugins
 
 
@@ -69,10 +71,15 @@ def _register_plugin(name: str) -> Plugin | None:
         except (Exception, SystemExit):  # a package that is broken; opmap doctor shows why
             continue
         if name in names:
+            path = None
             try:
-                onnxruntime.register_execution_provider_library(name, package.get_library_path())
+                path = package.get_library_path()
+                onnxruntime.register_execution_provider_library(name, path)
             except (Exception, SystemExit) as error:
-                raise ProviderError(f"{plugin.distribution} {plugin.version}: {describe(error)}") from None
+                text = describe(error)
+                if path:  # records hold this text, and no folder of this machine
+                    text = text.replace(path, os.path.basename(path))
+                raise ProviderError(f"{plugin.distribution} {plugin.version}: {text}") from None
             return plugin
     return None
 
@@ -86,3 +93,13 @@ def described_device(device: Any) -> str:
 def plugin_class(device: Any) -> DeviceClass | None:
     """Returns `hardware` for a GPU or NPU; None for a CPU, because a plugin EP may simulate its device there."""
     return None if device.device.type.name == "CPU" else "hardware"
+
+
+def plugin_facts(device: Any) -> dict[str, str | None]:
+    """Returns the facts of an OrtEpDevice that only a plugin EP has (see ProviderFacts). ONNX Runtime tells them."""
+    version, path = (device.ep_metadata.get(key) for key in ("version", "library_path"))
+    return {
+        "ep_version": version and clean(version),
+        "library": path and clean(os.path.basename(path)),
+        "library_sha256": path and fact("sha256", partial(file_sha256, path)).value,
+    }

@@ -31,6 +31,9 @@ class ProviderFacts:
     on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it.
     `package` is the distribution that its ONNX Runtime, or DirectML, was installed from. `sessions` is whether the
     provider can open a model and run it several times.
+
+    Only a plugin EP has the other three: `ep_version` is its own version, `library` the file name of its library, and
+    `library_sha256` the SHA-256 of that file. None is what ONNX Runtime, or the file, does not tell.
     """
 
     name: str
@@ -39,6 +42,9 @@ class ProviderFacts:
     adapter: str | None = field(default=None, kw_only=True)
     package: str | None = field(default=None, kw_only=True)
     sessions: bool = field(default=True, kw_only=True)
+    ep_version: str | None = field(default=None, kw_only=True)
+    library: str | None = field(default=None, kw_only=True)
+    library_sha256: str | None = field(default=None, kw_only=True)
 
 
 _HARDWARE = frozenset(f"{name}ExecutionProvider" for name in ("CUDA", "MIGraphX", "NvTensorRTRTX", "ROCM", "Tensorrt"))
@@ -80,11 +86,12 @@ def facts_of(
     kind: DeviceClass | None = (
         "cpu" if name == CPU else "emulated" if wine else "hardware" if name in _HARDWARE else None
     )
+    of_plugin: dict[str, str | None] = {}
     if adapter:
         kind = adapters.device_class(adapter, wine)
     elif device is not None:
-        from .plugins import described_device, plugin_class
+        from .plugins import described_device, plugin_class, plugin_facts
 
-        shown, kind = described_device(device), plugin_class(device)
+        shown, kind, of_plugin = described_device(device), plugin_class(device), plugin_facts(device)
     package = package or (runtimes.package_of(file) if file else None)
-    return ProviderFacts(name, version, kind, adapter=shown, package=package, sessions=name != DIRECT)
+    return ProviderFacts(name, version, kind, adapter=shown, package=package, sessions=name != DIRECT, **of_plugin)

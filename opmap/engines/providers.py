@@ -57,11 +57,12 @@ class Provider(ProviderFacts):
 
     @property
     def described(self) -> str:
-        """What is tested, in words: the provider, its version, the adapter, the device class."""
+        """What is tested, in words: the provider, its own version, ONNX Runtime's, the adapter, the device class."""
         product = "" if self.third_party else "DirectML " if self.direct else "ONNX Runtime "
         version = f" ({product}{self.version})" if self.version else ""
         adapter = f", adapter {self.adapter}" if self.adapter else ""
-        return f"{self.name}{version}{adapter}, device class {self.device_class or 'unknown'}"
+        own_version = f" {self.ep_version}" if self.ep_version else ""
+        return f"{self.name}{own_version}{version}{adapter}, device class {self.device_class or 'unknown'}"
 
     @property
     def index_conversion(self) -> IndexConversion:
@@ -122,12 +123,14 @@ class Provider(ProviderFacts):
         versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
         return versions.pop() if len(versions) == 1 else None
 
-    def loaded_directml(self, facts: Mapping[str, Fact]) -> str | None:
-        """Returns the version of the DirectML.dll that the facts name; None if there is none, or several."""
+    def loaded_directml(self, facts: Mapping[str, Fact], key: str = "file_version") -> str | None:
+        """Returns the version of the DirectML.dll that the facts name, or its digest (`sha256`); None if there is none,
+        or several.
+        """
         modules = msgspec.to_builtins(facts["loaded_modules"].value or []) if "loaded_modules" in facts else []
         is_directml = re.compile(r"(.*[\\/])?directml\.dll", re.IGNORECASE).fullmatch
-        versions = {m["file_version"] for m in modules if is_directml(m["path"])}
-        return versions.pop() if len(versions) == 1 else None  # of several none is known to be the right one
+        values = {m[key] for m in modules if is_directml(m["path"])}
+        return values.pop() if len(values) == 1 else None  # of several none is known to be the right one
 
     def close(self) -> None:
         """Calls the provider's `close()`, if it has one. An exception becomes a warning."""

@@ -175,6 +175,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     placement: PlacementRecord | None = None
     path_proof: PathRecord | None = None
     device_class: str | None = None
+    ep_version: str | None = None
+    library: str | None = None
+    library_sha256: str | None = None
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
     descriptor: str | None = None

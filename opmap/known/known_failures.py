@@ -18,6 +18,9 @@ A case with an entry is still run. The run is red if the case does not fail as t
     driver = ">=31.0.101.0, <31.0.101.5000" # a range; a single version means exactly this version
     directml = "<1.15.5"                    # the version of the loaded DirectML.dll
     onnxruntime = "==1.24.*"
+    ep_version = ">=2.1"                    # a plugin EP's own version
+    library = "*qnn*"                       # a glob over the file name of a plugin EP's library; case does not matter
+    library_sha256 = "629dfc151fc842bf9aa6ecdba89c0a864cd50e90fda960f9631e234fed5fc457"  # of this file
     device_class = "hardware"
     feature_level = ">=5_0"
     verdict = "mismatch"
@@ -79,14 +82,17 @@ SHOWN_DIGITS = 12
 EXCUSABLE = tuple(v for v in Verdict if v.failed and v not in FINAL)
 """The verdicts that an entry may expect."""
 
-GLOB_KEYS = ("case", "variant", "provider", "adapter")
+GLOB_KEYS = ("case", "variant", "provider", "adapter", "library")
 """The keys of an entry that hold a glob."""
 
 CAUSE_KEYS = ("relation", "fault", "digest")
 """The keys of an entry that say what happened to the output."""
 
-VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
+VERSION_KEYS = ("driver", "directml", "onnxruntime", "ep_version", "feature_level")
 """The keys of an entry that hold a range of versions."""
+
+_EXACT = ("device_class", "package", "library_sha256")
+"""The keys of an entry that hold the one value that the place must have."""
 
 _ALLOWED: Mapping[str, Sequence[str]] = {
     "operator": (*OPERATORS, "ONNX ..."),
@@ -108,6 +114,9 @@ class PlaceKeys(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
     directml: str | None = None
     onnxruntime: str | None = None
+    ep_version: str | None = None
+    library: str | None = None
+    library_sha256: str | None = None
     device_class: str | None = None
     feature_level: str | None = None
 
@@ -245,12 +254,12 @@ def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
         if key in values and (entry.verdict != Verdict.MISMATCH or entry.stage not in (None, Stage.COMPARE)):
             stage = f" at stage {entry.stage}" if entry.stage else ""
             yield key, f"must stand beside the verdict mismatch at stage compare, got {entry.verdict}{stage}"
-    if entry.digest is not None:
-        if not re.fullmatch("[0-9a-f]{64}", entry.digest):
-            yield "digest", f"must be a SHA-256 in 64 lowercase hexadecimal digits, got {shown(entry.digest)}"
-        elif entry.case is None or is_glob(entry.case):
-            got = f"the glob {entry.case!r}" if entry.case else "no case"
-            yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
+    for key in ("digest", "library_sha256"):
+        if key in values and not re.fullmatch("[0-9a-f]{64}", values[key]):
+            yield key, f"must be a SHA-256 in 64 lowercase hexadecimal digits, got {shown(values[key])}"
+    if entry.digest is not None and (entry.case is None or is_glob(entry.case)):
+        got = f"the glob {entry.case!r}" if entry.case else "no case"
+        yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
     if entry.issue is not None and not re.fullmatch(r"https?://\S+", entry.issue):
         yield "issue", f"must be an address, such as https://..., got {shown(entry.issue)}"
 
@@ -395,10 +404,11 @@ class _Matcher:
 
 def applies(entry: KnownFailure, place: Environment) -> bool:
     """Returns whether an entry is about this place. A key of the entry never matches an unknown fact of the place."""
-    names = (full_name(entry.provider), place.provider), (entry.adapter, place.adapter)
-    if not all(glob is None or _like(name, glob) for glob, name in names):
+    globs = full_name(entry.provider), entry.adapter, entry.library
+    names = place.provider, place.adapter, place.library
+    if not all(glob is None or _like(name, glob) for glob, name in zip(globs, names, strict=True)):
         return False
-    if entry.device_class not in (None, place.device_class) or entry.package not in (None, place.package):
+    if any(getattr(entry, key) not in (None, getattr(place, key)) for key in _EXACT):
         return False
     return all(
         _in_range(getattr(place, key), getattr(entry, key)) for key in VERSION_KEYS if getattr(entry, key) is not None
@@ -416,6 +426,9 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Environment:
         package=provider.package,
         adapter=provider.adapter,
         onnxruntime=None if provider.direct else provider.version,
+        ep_version=provider.ep_version,
+        library=provider.library,
+        library_sha256=provider.library_sha256,
         device_class=provider.device_class,
         feature_level=judge.feature_level,
     )

@@ -29,6 +29,7 @@ from .documents import (
 )
 from .json_files import decode
 from .junit import junit
+from .redaction import without_folders
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary, summary
 from .sums import Sums
@@ -89,8 +90,8 @@ class Bundle(ResultsFolder):
             self._seconds[record.case] = round(seconds, 6)
 
     def environment(self, facts: Facts) -> None:
-        """Writes the facts about the machine and the software on which the cases ran."""
-        self._run = msgspec.structs.replace(self._run, environment=facts)
+        """Writes the facts about the machine and the software on which the cases ran, without folders of libraries."""
+        self._run = msgspec.structs.replace(self._run, environment=without_folders(facts))
         self.write_run(self._run)
 
     def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:

@@ -14,7 +14,7 @@ from ..diagnosis.sides import Answer, OddOneOut
 from ..engines.machine.facts import Fact
 from ..errors import cut
 from ..judge.against import RuleRow
-from ..judge.record import SCHEMA, TensorRecord
+from ..judge.record import FACTS, SCHEMA, TensorRecord
 from ..limits import MAX_RECORDS, MAX_SHOWN
 from ..vocabulary import Verdict
 
@@ -52,7 +52,7 @@ class Totals(msgspec.Struct, frozen=True):
     ids: str | msgspec.UnsetType = msgspec.UNSET
 
 
-PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver")
+PLACE = ("provider", "platform", "package", "version", *FACTS, "adapter_name", "driver")
 """The keys of a selection that say on which software and device the provider ran."""
 
 

@@ -32,7 +32,7 @@ from .cause_view import CauseView, cause_group, describe_case
 from .doctor import rows
 from .failure_folders import FOLDER, ISSUE, PROGRAM, folder_name
 from .pages import text_page
-from .redaction import Redactor, summary, texts
+from .redaction import Redactor, summary, texts, without_folders
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto, write_files
 from .reproducers.reproducer import MODEL, Recorded, dry_run, program
@@ -265,7 +265,7 @@ def write_failures(
     A cause that shows only when batched has none: its cases need their common session. `again` gives the
     command that runs a case again. Raises InputError if a folder cannot be written.
     """
-    environment = provider.environment()
+    environment = without_folders(provider.environment())
     for number, diagnosis in enumerate(diagnoses[:MOST_CAUSES], 1):
         if diagnosis.cause.only_batched:
             continue

@@ -67,7 +67,8 @@ def _where(run: RunDocument, records: Sequence[Record], classes: Sequence[str]) 
     provider = asked.get("provider") or ran_on or "an unknown provider"
     package = " ".join(asked[name] for name in ("package", "version") if name in asked)
     driver = f"driver {asked['driver']}" if "driver" in asked else None
-    parts = [provider, package, asked.get("adapter_name"), driver, asked.get("platform")]
+    own_version = f"EP {asked['ep_version']}" if "ep_version" in asked else None
+    parts = [provider, own_version, package, asked.get("adapter_name"), driver, asked.get("platform")]
     if classes:
         devices = " and ".join(classes[:3])
         article = "an" if devices.startswith("e") else "a"

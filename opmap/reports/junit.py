@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..judge.record import Record
+from ..judge.record import FACTS, Record
 from ..judge.tally import WHY_RED
 from ..vocabulary import Standing, Verdict
 from .documents import Part
@@ -14,7 +14,7 @@ from .pages import text_page
 _KINDS: dict[Standing, str] = {"failed": "failure", "broken": "error", "excused": "skipped", "not run": "skipped"}
 """The standing of a verdict -> what JUnit calls a test case that did not pass."""
 
-_PROPERTIES = ("tier", "baseline", "version", "package", "device_class", "adapter_name", "driver", "platform")
+_PROPERTIES = ("tier", "baseline", "version", "package", *FACTS, "adapter_name", "driver", "platform")
 
 
 def junit(runs: Sequence[tuple[Part, Sequence[Record]]], problems: Sequence[str] = ()) -> str:

@@ -1,4 +1,5 @@
-"""Takes user names, host names and paths out of texts, before results go to people elsewhere."""
+"""Takes user names, host names and paths out of texts, before results go to people elsewhere. In a bundle, takes the
+folders out of the paths of libraries."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..engines.machine.facts import Fact
 
@@ -58,7 +60,7 @@ class Redactor:
     def __init__(self) -> None:
         self.removed: dict[str, list[str]] = {}
         self._names = {"user": _names(_users()), "host": _names(_hosts())}
-        self._folders = sorted(_folders(), key=len, reverse=True)
+        self._folders = _folders()
 
     def learn(self, texts: Iterable[str]) -> None:
         """Adds the names of users and hosts that stand in paths of these texts."""
@@ -69,9 +71,7 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Returns the text with placeholders. Of a path, the file name stays if it has an extension."""
         self.learn([text])
-        for folder in self._folders:  # they may hold spaces, and further parts may follow
-            text = re.sub(rf"(?<![\w/\\]){folder}(?:[\\/]+[^{_STOP}]+)*[\\/]*", self._path, text, flags=re.IGNORECASE)
-        text = _PATHS.sub(self._path, text)
+        text = _in_paths(text, self._folders, self._path)
         for kind, names in self._names.items():
             for name in sorted(names, key=len, reverse=True):
                 pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
@@ -131,10 +131,65 @@ def _names(words: Iterable[str]) -> set[str]:
     return {name for name in words if len(name) >= _SHORTEST and name.lower() not in _GENERIC}
 
 
-def _folders() -> set[str]:
-    """Returns patterns for the folders of this machine, with either separator, also doubled as in JSON."""
-    folders = {os.getcwd(), tempfile.gettempdir()}
+def _folders() -> list[str]:
+    """Returns patterns for the folders of this machine, with either separator, also doubled as in JSON. The longest
+    folder is the first.
+    """
+    parts = (re.split(r"[\\/]+", folder.rstrip("\\/")) for folder in {os.getcwd(), tempfile.gettempdir(), *_own_home()})
+    patterns = (r"[\\/]+".join(map(re.escape, words)) for words in parts if len([word for word in words if word]) > 1)
+    return sorted(patterns, key=len, reverse=True)
+
+
+def _own_home() -> list[str]:
     with suppress(RuntimeError):
-        folders.add(str(Path.home()))
-    parts = (re.split(r"[\\/]+", folder.rstrip("\\/")) for folder in folders)
-    return {r"[\\/]+".join(map(re.escape, words)) for words in parts if len([word for word in words if word]) > 1}
+        return [str(Path.home())]
+    return []
+
+
+def _in_paths(text: str, folders: Iterable[str], replace: Callable[[re.Match[str]], str]) -> str:
+    """Returns a text with each path replaced. `folders` are patterns of known folders."""
+    for folder in folders:  # they may hold spaces, and further parts may follow
+        text = re.sub(rf"(?<![\w/\\]){folder}(?:[\\/]+[^{_STOP}]+)*[\\/]*", replace, text, flags=re.IGNORECASE)
+    return _PATHS.sub(replace, text)
+
+
+# --- the paths of libraries ---
+
+_LIBRARY = re.compile(r"\.(?:dll|pyd|dylib|so)(?:\.\d+)*$", re.IGNORECASE)
+"""The end of a path that is the path of a library."""
+
+_RUNTIME = re.compile(r"[\\/]onnxruntime[\\/]+capi[\\/]+$", re.IGNORECASE)
+"""The end of the folder in which a package of ONNX Runtime has its libraries."""
+
+_HOMES = re.compile(r"(?:[A-Za-z]:)?[\\/]+(?:home|Users|Documents and Settings)[\\/]+[^\\/]+[\\/]", re.IGNORECASE)
+"""The beginning of a path in the home of a user."""
+
+
+def without_folders(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Returns facts about a machine in which the paths of libraries have no folders, as they stand in a bundle.
+
+    A library of ONNX Runtime's package is `<runtime>/NAME`, another one in a user's home `<home>/NAME`, any other NAME.
+    """
+    folders = _folders()
+
+    def placed_in(value: Any, key: str = "") -> Any:
+        if isinstance(value, str):
+            return _placed(value) if key == "path" else _in_paths(value, folders, placed_match)
+        if isinstance(value, Mapping):
+            return {name: placed_in(entry, name) for name, entry in value.items()}
+        return list(map(placed_in, value)) if isinstance(value, (list, tuple)) else value
+
+    def placed_match(match: re.Match[str]) -> str:
+        return _placed(match[0]) if _LIBRARY.search(match[0]) else match[0]
+
+    return {name: Fact(placed_in(fact.value), fact.source, placed_in(fact.error)) for name, fact in facts.items()}
+
+
+def _placed(path: str) -> str:
+    """Returns the path of a library with a placeholder for its folders, or the file name alone."""
+    name = re.split(r"[\\/]", path)[-1]
+    folder = path.removesuffix(name)
+    if _RUNTIME.search(folder):
+        return f"<runtime>/{name}"
+    in_home = _HOMES.match(folder) or any(folder.startswith(f"{home}{os.sep}") for home in _own_home())
+    return f"<home>/{name}" if in_home else name

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from ..engines.providers import Provider
 from ..errors import InputError, cut
 from ..files import TEMPORARY, read_bytes, remove, to_json, write_file
+from ..judge.record import FACTS
 from ..limits import MAX_SHOWN
 from .documents import PLACE, RUN, Option
 from .failure_folders import FOLDER, remove_failures
@@ -43,7 +44,7 @@ def identity(provider: Provider | None) -> dict[str, str | None]:
         return dict.fromkeys(name for name in PLACE if name != "provider")
     return {
         "platform": sysconfig.get_platform(),
-        **{name: getattr(provider, name) for name in ("package", "version", "device_class")},
+        **{name: getattr(provider, name) for name in ("package", "version", *FACTS)},
         "adapter_name": provider.adapter,
         "driver": provider.driver(provider.environment()) if provider.directml or provider.direct else None,
     }

@@ -21,7 +21,7 @@ import msgspec
 
 from ..errors import ContradictionError, InputError, cut, shown
 from ..files import to_json
-from ..judge.record import Record, TensorRecord, shortened
+from ..judge.record import FACTS, Record, TensorRecord, shortened
 from ..limits import MAX_DIMENSIONS, MAX_GLOB, MAX_RECORDS, MAX_SHOWN
 from ..tensors import DataType
 from ..vocabulary import Verdict
@@ -140,7 +140,7 @@ def _check_record(record: Record, part: Part, seen: Collection[str], path: Path,
         raise InputError(message, path=line, file=str(path))
     if record.case in seen:
         raise ContradictionError(f"must be the only record of {record.case}", path=line, file=str(path))
-    for key in ("provider", "device_class"):
+    for key in ("provider", *FACTS):
         wanted, got = part.selection.get(key), getattr(record, key)
         if wanted != got and record.provider is not None and (key != "provider" or wanted is not None):
             message = f"must be {shown(wanted)}, as in {RUN}, got {shown(got)}"

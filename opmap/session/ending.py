@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import InputError, OpmapError
@@ -35,7 +36,7 @@ def end_run(session: ValidationRun, diagnose: Diagnose | None, unwritten: list[s
             if diagnoses is not None:
                 from ..reports.cause_view import diagnosis_document
 
-                document = diagnosis_document(session.provider_name, diagnoses, session.again)
+                document = diagnosis_document(session.provider_name, diagnoses, _again(session))
             session.finish(document)
         _write_reports(session, diagnoses or [], unwritten)
     elif session.bundle:
@@ -59,6 +60,11 @@ def _ran_again(session: ValidationRun) -> bool:
     except OpmapError as error:
         print_error(f"failed cases were not run again: {error}")
         return False
+
+
+def _again(session: ValidationRun) -> Callable[..., str]:
+    """Returns the function that gives the command which runs a case again, as it stands in a bundle."""
+    return partial(session.again, in_bundle=True)
 
 
 @contextmanager
@@ -107,6 +113,6 @@ def _write_reports(session: ValidationRun, diagnoses: Sequence[Diagnosis], unwri
         from ..reports.export import write_failures
 
         with noting(unwritten, session):
-            write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
+            write_failures(session.bundle.folder, diagnoses, session.provider, _again(session))
     with noting(unwritten, session):
         write_report(read_bundle(session.bundle.folder))

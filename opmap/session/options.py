@@ -361,7 +361,12 @@ class SessionOptions(_Table):
     def of_runtime(self) -> dict[str, list[str]]:
         """What ONNX Runtime's sessions are created with, as `run.json` holds it: `K=V` by the option's name."""
         names = ("provider_option", "session_option", "ep_library")
-        return {name: sorted(map("=".join, dict(getattr(self, name)).items())) for name in names}
+        return {name: sorted(map("=".join, dict(getattr(self.for_bundle, name)).items())) for name in names}
+
+    @property
+    def for_bundle(self) -> SessionOptions:
+        """The options as a bundle shows them: of the path of a library the file name, whose digest is in the bundle."""
+        return self._replace(ep_library=tuple((name, os.path.basename(path)) for name, path in self.ep_library))
 
     @property
     def selected(self) -> dict[str, object]:
@@ -392,7 +397,8 @@ class SessionOptions(_Table):
         `command` takes the place of `check` or `validate`; `node` is the one of the file.
         """
         pack = self.pack if batched_with and self.pack > 1 else None
-        more = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
+        more: dict[str, object] = {name: getattr(self, name) for name in ("provider", "dml_runtime", "runtime")}
+        more["ep_library"] = [f"{name}={path}" for name, path in self.ep_library]
         cases = (*batched_with, case) if file is None else ()
         return command_line(
             again_words({**self.selected, **more, "pack": pack, "node": node}, *cases, file=file, command=command)

@@ -399,16 +399,20 @@ class ValidationRun:
                 changed = True
         return changed
 
-    def again(self, case: Case, before: Sequence[Case] = (), command: str | None = None) -> str:
+    def again(
+        self, case: Case, before: Sequence[Case] = (), command: str | None = None, *, in_bundle: bool = False
+    ) -> str:
         """Returns the command that runs a case of the catalogue again, or the file that a case is from.
 
-        `before` are cases that run before it. `command` takes the place of the command's name.
+        `before` are cases that run before it. `command` takes the place of the command's name. `in_bundle` is whether
+        the command stands in a bundle, which has no path of a library.
         """
         batched_with = next(
             (r.batched_with for r in self.results.records if r.case == case.id and r.batched_with), None
         )
         first = batched_with or [earlier.id for earlier in before]
-        return self.options.again(case.id, case.file, first, command)
+        options = self.options.for_bundle if in_bundle else self.options
+        return options.again(case.id, case.file, first, command)
 
     # --- known failures ---
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ...cases.case import Case
 from ...cases.contract_probes import ContractProbe
-from ...diagnosis.versions import RUNS, WITHOUT_RESULT, Cell, conclusion, run_item
+from ...diagnosis.versions import RUNS, WITHOUT_RESULT, Cell, conclusion, run_item, told_apart
 from ...engines.dml_linux import Pair, check_pair, find_rig, pairs, run_command, version_key
 from ...engines.other_directml import dll_in, other_directml
 from ...engines.providers import ProviderMissing
@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
             for place in places:
                 cells.append(_cell(session, place, subject))
                 advance()
-            documents.append((name, cells))
+            documents.append((name, told_apart(cells)))
     if options.json:
         write_json({"schema": "opmap-versions/1", "tables": [_document(name, cells) for name, cells in documents]})
     else:
@@ -127,15 +127,16 @@ def _cell(session: ValidationRun, place: Place, subject: Subject) -> Cell:
     pair, folder = (place, None) if isinstance(place, Pair) else (None, place)
     try:
         with other_directml(folder), session.fresh(runtime=pair.name if pair else None) as judge:
-            loaded = judge.provider.loaded_directml(judge.provider.environment()) or "unknown"
-            onnxruntime, directml = judge.provider.version or "unknown", loaded.removesuffix(".0")
+            facts = judge.provider.environment()
+            loaded, digest = (judge.provider.loaded_directml(facts, key) for key in ("file_version", "sha256"))
+            onnxruntime, directml = judge.provider.version or "unknown", (loaded or "unknown").removesuffix(".0")
             if pair and (onnxruntime, directml) != (pair.onnxruntime, pair.directml):
                 raise InputError(f"{pair.name} must load {pair}, got ONNX Runtime {onnxruntime}, DirectML {directml}")
             if isinstance(subject, Path):
-                return Cell.of(
-                    onnxruntime, directml, [_run_program(session.options, place, subject) for _ in range(RUNS)]
-                )
-            return Cell.of(onnxruntime, directml, list(run_item(subject, judge)))
+                runs = [_run_program(session.options, place, subject) for _ in range(RUNS)]
+            else:
+                runs = list(run_item(subject, judge))
+            return Cell.of(onnxruntime, directml, runs, digest)
     except ProviderMissing as error:
         versions = (pair.onnxruntime, pair.directml) if pair else ("installed", str(folder))
         return Cell.of(*versions, [("not loadable", str(error))])
@@ -187,7 +188,7 @@ def _print(name: str, cells: Sequence[Cell]) -> None:
     table = quiet_table(name)
     for title in ("DirectML", *(f"ONNX Runtime {version}" for version in columns)):
         table.add_column(title, no_wrap=True)
-    for directml in sorted({cell.directml for cell in cells}, key=version_key):
+    for directml in sorted(sorted({cell.directml for cell in cells}), key=version_key):
         seen = {cell.onnxruntime: _text(cell) for cell in cells if cell.directml == directml}
         table.add_row(printable(directml), *(seen.get(version, "") for version in columns))
     console().print(table)

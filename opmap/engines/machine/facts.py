@@ -71,6 +71,14 @@ def fact(source: str, probe: Callable[[], object]) -> Fact:
         return Fact(None, source, one_line(error))
 
 
+def file_sha256(path: str) -> str:
+    """Returns the SHA-256 of a file. Raises OSError if it cannot be read."""
+    import hashlib  # few processes need it
+
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def one_line(error: Exception) -> str:
     """Returns the error as one line.
 

@@ -14,7 +14,6 @@ Direct3D 12 is loaded.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import POINTER, byref, c_size_t, c_uint32, c_wchar_p, sizeof
@@ -27,7 +26,7 @@ from ..directml.com import Com, iid
 from ..directml.hresults import NOT_FOUND, CallFailed
 from ..directml.libraries import dxgi_adapter, dxgi_factory
 from . import vulkan
-from .facts import Adapter, Fact, Module, fact, one_line
+from .facts import Adapter, Fact, Module, fact, file_sha256, one_line
 
 SEARCH_SYSTEM32 = 0x800
 DXGI_ADAPTER_FLAG_SOFTWARE = 2
@@ -159,14 +158,9 @@ def _module_path(handle: int) -> str:
 
 def _module(path: str) -> Module:
     # one by one: a file without a version still has a hash
-    version, digest = fact("file_version", lambda: file_version(path)), fact("sha256", lambda: _sha256(path))
+    version, digest = fact("file_version", lambda: file_version(path)), fact("sha256", lambda: file_sha256(path))
     errors = [f"{one.source}: {one.error}" for one in (version, digest) if one.error]
     return Module(path=path, file_version=version.value, sha256=digest.value, error="; ".join(errors) or None)
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_version(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.cli.commands import versions as command
-from opmap.diagnosis.versions import RUNS, Cell, conclusion, run_item
+from opmap.diagnosis.versions import RUNS, Cell, conclusion, run_item, told_apart
 from opmap.engines.dml_linux import VARIABLE, Pair, pairs
 from opmap.engines.other_directml import other_directml
 from opmap.engines.providers import Provider, ProviderMissing
@@ -136,10 +137,11 @@ class TestConclusion:
 class Double:
     """A judge on a pair, which gives these verdicts one after the other."""
 
-    def __init__(self, onnxruntime, directml, verdicts):
+    def __init__(self, onnxruntime, directml, verdicts, digest=None):
+        loaded = {"file_version": directml, "sha256": digest}
         self.verdicts, self.closed = list(verdicts), 0
         self.provider = SimpleNamespace(
-            version=onnxruntime, close=self.close, environment=dict, loaded_directml=lambda facts: directml
+            version=onnxruntime, close=self.close, environment=dict, loaded_directml=lambda facts, key: loaded[key]
         )
 
     def close(self):
@@ -241,6 +243,50 @@ class TestCommand:
         line = refusal("versions", "--case", "gather/example.1")
         assert f"1.24.4-1.12.1 must load {wanted}, got {got}" in line
 
+    def test_two_files(self, monkeypatch, capsys):
+        """Two files DirectML.dll of one version have a row each, also if one of them is right and one is wrong."""
+        files = {None: ("a" * 64, Verdict.PASS), "one": ("b" * 64, Verdict.MISMATCH)}
+        folders = []
+
+        @contextmanager
+        def other(folder):
+            folders.append(folder)
+            yield
+
+        @contextmanager
+        def fresh(session, *, runtime):
+            digest, verdict = files[folders[-1]]
+            yield Double(NEW, "1.15.4.0", [verdict] * RUNS, digest)
+
+        monkeypatch.setattr(command, "find_rig", lambda folder: None)
+        monkeypatch.setattr(command, "dll_in", lambda folder: None)
+        monkeypatch.setattr(command, "other_directml", other)
+        monkeypatch.setattr(command.ValidationRun, "fresh", fresh)
+        assert 1 == main(["versions", "--case", "gather/example.1", "--directml", "one"])
+
+        lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+        for line in (
+            f"1.15.4 (SHA-256 {'a' * 12}) right",
+            f"1.15.4 (SHA-256 {'b' * 12}) wrong",
+            "probably DirectML.dll: with the same ONNX Runtime, another DirectML.dll alone gives another result",
+        ):
+            assert line in lines
+
+    @pytest.mark.parametrize(
+        ("files", "shown"),
+        [
+            ([("1.15.4", "a"), ("1.15.4", "b")], ["1.15.4 (SHA-256 a)", "1.15.4 (SHA-256 b)"]),
+            ([("1.15.4", "a"), ("1.15.4", "a")], ["1.15.4", "1.15.4"]),
+            ([("1.15.4", "a"), ("1.12.1", "b")], ["1.15.4", "1.12.1"]),
+            ([("1.15.4", "a"), ("1.15.4", None)], ["1.15.4", "1.15.4"]),
+            ([("1.5.1", "a"), ("1.5.1", None), ("1.5.1", "b")], ["1.5.1 (SHA-256 a)", "1.5.1", "1.5.1 (SHA-256 b)"]),
+        ],
+    )
+    def test_told_apart(self, files, shown):
+        """Only two known digests of one version are told apart. A pair that does not load has no digest."""
+        cells = [Cell.of(NEW, version, [("right", None)], digest) for version, digest in files]
+        assert shown == [cell.directml for cell in told_apart(cells)]
+
     @pytest.mark.slow
     def test_diagnosis(self, rig, tmp_path, run_opmap):
         """A case of each cause: the smallest one, or the first of the run if that one is new."""
@@ -337,6 +383,7 @@ def test_rig(capsys):
     (shown,) = json.loads(capsys.readouterr().out)["tables"]
     (cell,) = shown["pairs"]
     expected = {"onnxruntime": pair.onnxruntime, "directml": pair.directml, "seen": "right", "runs": ["right"] * RUNS}
+    assert re.fullmatch("[0-9a-f]{64}", cell.pop("directml_sha256"))
     assert {**expected, "message": None} == cell
 
 
@@ -374,10 +421,11 @@ def test_loaded_version():
     """The version is that of the loaded module; of two it is unknown."""
     provider = Provider("dml", "1", "emulated", None)
     modules = [
-        {"path": path, "file_version": version}
+        {"path": path, "file_version": version, "sha256": f"of {version}"}
         for path, version in (("C:\\x\\DirectML.dll", "1.2.0.0"), ("C:\\d3d12.dll", "10"))
     ]
     facts = {"loaded_modules": SimpleNamespace(value=modules)}
-    assert "1.2.0.0" == provider.loaded_directml(facts)
-    modules.append({"path": "Z:\\directml.DLL", "file_version": "1.3.0.0"})
+    assert ("1.2.0.0", "of 1.2.0.0") == (provider.loaded_directml(facts), provider.loaded_directml(facts, "sha256"))
+    modules.append({"path": "Z:\\directml.DLL", "file_version": "1.3.0.0", "sha256": "other"})
     assert provider.loaded_directml(facts) is provider.loaded_directml({}) is None
+    assert provider.loaded_directml(facts, "sha256") is None

@@ -1,21 +1,24 @@
 """Plugin EPs, options of ONNX Runtime, and the proof of placement, against doubles of ONNX Runtime's API."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import onnxruntime
 import pytest
 
-from opmap.engines import plugins
+from opmap.engines import frames, plugins
 from opmap.engines.frames import Start
 from opmap.engines.machine.facts import Adapter, Fact
 from opmap.engines.machine.runtimes import Plugin
 from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement
+from opmap.engines.provider_facts import ProviderFacts, facts_of
 from opmap.engines.session_records import one_line
 from opmap.engines.sessions import CPU, DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Examine, Open, Result, Run, Setup
@@ -25,25 +28,32 @@ from opmap.errors import InputError, ProviderError
 
 pytestmark = pytest.mark.platform
 
+OF_PLUGIN = ("ep_version", "library", "library_sha256")
+
+DIGEST = hashlib.sha256(b"the library").hexdigest()
+
 FEEDS = {"x": np.ones(1, np.float32)}
 MODEL = np.frombuffer(IDENTITY, np.uint8)
 
 PACKAGE = '''
 """A plugin EP whose library is a double: it takes no node, so that the CPU EP runs every model."""
 
+import os
+
 import onnxruntime
 
-own = []
+own = {}
 
 
 def register(name, path):
-    assert path == "double.dll"
-    own.append(name)
+    assert os.path.isfile(path)
+    own[name] = path
 
 
 class Device:
     def __init__(self, name, device):
         self.ep_name, self.device = name, device.device
+        self.ep_metadata = {"version": "2.1.0", "library_path": own[name]}
 
 
 class Options(onnxruntime.SessionOptions):
@@ -59,7 +69,7 @@ onnxruntime.SessionOptions = Options
 
 
 def get_library_path():
-    return "double.dll"
+    return os.path.join(os.path.dirname(__file__), "double.dll")
 
 
 def get_ep_names():
@@ -74,6 +84,7 @@ def site(tmp_path, monkeypatch):
     package.mkdir()
     info.mkdir()
     (package / "__init__.py").write_text(PACKAGE, encoding="utf-8")
+    (package / "double.dll").write_bytes(b"the library")
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: onnxruntime-ep-double\nVersion: 1.5\n", encoding="utf-8"
     )
@@ -99,6 +110,28 @@ class TestPlugin:
         (record,) = (record for record in cases if record["case"] == "gather/example.1")
         assert ("fallback", "asked for DoubleExecutionProvider") == (record["verdict"], record["message"].split(",")[0])
         assert record["device_class"] is None, "a CPU may simulate a device"
+        assert ("2.1.0", "double.dll", DIGEST) == tuple(record[name] for name in OF_PLUGIN)
+
+    @pytest.mark.slow
+    def test_no_path_in_a_bundle(self, site, tmp_path):
+        """The bundle of a run that failed has the file name of the library, and its digest. The terminal has the path."""
+        library = tmp_path / "onnxruntime_ep_double" / "double.dll"
+        (tmp_path / "sitecustomize.py").write_text("import onnxruntime_ep_double\n", encoding="utf-8")
+        name = "DoubleExecutionProvider"
+        arguments = ["--provider", name, "--ep-library", f"{name}={library}", "--provider-option", "speed=high"]
+        more = ["--session-option", "session.disable_cpu_ep_fallback=0", "--filter", "gather/example.1"]
+        command = [sys.executable, "-m", "opmap", "validate", *arguments, *more, "--report", tmp_path / "r"]
+        done = subprocess.run(command, capture_output=True, env=site, encoding="utf-8", timeout=120, check=False)
+
+        assert 1 == done.returncode
+        assert f"{name}={library}" in done.stdout.replace("\n", "")
+        selection = json.loads((tmp_path / "r" / "run.json").read_bytes())["selection"]
+        assert [f"{name}=double.dll"] == selection["ep_library"]
+        assert ("2.1.0", "double.dll", DIGEST) == tuple(selection[key] for key in OF_PLUGIN)
+        files = [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
+        assert (tmp_path / "r" / "failures") in {path.parents[1] for path in files}
+        for path in files:
+            assert tmp_path.name.encode() not in path.read_bytes(), path
 
     @pytest.mark.slow
     def test_device(self, site):
@@ -124,8 +157,8 @@ class TestLibrary:
         found = {}
 
         def register(name, path):
-            if path == "bad":
-                raise RuntimeError("no library")
+            if path.endswith("bad"):
+                raise RuntimeError(f"no library {path}: {path} is none")
             found[name] = path
 
         monkeypatch.setattr(onnxruntime, "register_execution_provider_library", register)
@@ -147,7 +180,7 @@ class TestLibrary:
         assert ("Maker CPU", None) == (plugins.described_device(second), plugins.plugin_class(second))
 
     def test_bad(self, registered):
-        with pytest.raises(InputError, match="--ep-library mine=bad: RuntimeError: no library"):
+        with pytest.raises(InputError, match="--ep-library mine=bad: RuntimeError: no library bad"):
             plugins.plugin_device("mine", {"mine": "bad"})
         with pytest.raises(
             ProviderError, match="other has no device after mine was registered; there are devices of mine"
@@ -163,9 +196,49 @@ class TestLibrary:
         monkeypatch.setattr(onnxruntime, "get_ep_devices", list)
         with pytest.raises(ProviderError, match="X of onnxruntime-ep-x 1 finds no device on this machine"):
             plugins.plugin_device("X", {})
-        package.get_library_path = lambda: "bad"
-        with pytest.raises(ProviderError, match="onnxruntime-ep-x 1: RuntimeError: no library"):
+        package.get_library_path = lambda: os.path.join(os.path.sep, "home", "lena", "bad")
+        with pytest.raises(ProviderError, match=r"onnxruntime-ep-x 1: RuntimeError: no library bad: bad is none$"):
             plugins.plugin_device("X", {})
+
+
+class TestFacts:
+    """What ONNX Runtime tells about a plugin EP."""
+
+    @pytest.mark.parametrize(
+        ("metadata", "expected"),
+        [
+            ({"version": "2.1.0", "library_path": "ep.dll"}, ("2.1.0", "ep.dll", DIGEST)),
+            ({"version": "2.1.0", "library_path": "gone.dll"}, ("2.1.0", "gone.dll", None)),
+            ({"version": "2.1.0"}, ("2.1.0", None, None)),
+            ({"library_path": "ep.dll"}, (None, "ep.dll", DIGEST)),
+            ({"version": " 2\n1"}, ("2 1", None, None)),
+            ({}, (None, None, None)),
+        ],
+    )
+    def test_library(self, metadata, expected, tmp_path):
+        """The version is the EP's own. Of the library there is the name of the file and its digest, and no folder."""
+        (tmp_path / "ep.dll").write_bytes(b"the library")
+        if "library_path" in metadata:
+            metadata = metadata | {"library_path": str(tmp_path / metadata["library_path"])}
+        of_plugin = device("PluginEP")
+        of_plugin.ep_metadata = metadata
+
+        facts = facts_of("PluginEP", device=of_plugin)
+
+        assert expected == tuple(getattr(facts, name) for name in OF_PLUGIN)
+        assert (onnxruntime.__version__, "hardware", "Maker GPU") == (facts.version, facts.device_class, facts.adapter)
+
+    def test_built_in(self):
+        """ONNX Runtime tells a version of its own EPs too; that is its own."""
+        assert "version" in onnxruntime.get_ep_devices()[0].ep_metadata
+        assert (None, None, None) == tuple(getattr(facts_of(CPU), name) for name in OF_PLUGIN)
+
+    def test_frame(self):
+        """The facts come from the worker as they are."""
+        facts = ProviderFacts("PluginEP", "1", None, ep_version="2.1.0", library="ep.dll", library_sha256=DIGEST)
+        header, _ = frames.encode(frames.Hello(facts, 7))
+
+        assert facts == msgspec.json.decode(header, type=frames.Hello).facts
 
 
 class TestOptions:

@@ -20,10 +20,11 @@ from opmap.vocabulary import Verdict
 
 def test_facts_of_the_provider():
     """A record has the facts about its provider of which it has a key, also when it is shortened."""
-    opened = Provider("mine", "1", "emulated", ThirdPartyProvider(Fixed([RIGHT]), "mine"), adapter="GPU")
+    facts = {"ep_version": "2.1.0", "library": "plugin_ep.dll", "library_sha256": "a1" * 32}
+    opened = Provider("mine", "1", "emulated", ThirdPartyProvider(Fixed([RIGHT]), "mine"), adapter="GPU", **facts)
     record = shortened(Record.on(opened, "it", None, verdict=Verdict.PASS))
 
-    assert "device_class" in FACTS
+    assert {"device_class", *facts} == {*FACTS}
     assert {name: getattr(opened, name) for name in FACTS} == {name: getattr(record, name) for name in FACTS}
 
 
@@ -105,6 +106,9 @@ class TestRecords:
                 "placement",
                 "path_proof",
                 "device_class",
+                "ep_version",
+                "library",
+                "library_sha256",
                 "substitutions",
                 "lowered_as",
             ),

@@ -13,6 +13,7 @@ from opmap.cases.probes import probes
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
 from opmap.engines.providers import Provider
+from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Open, Result
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
@@ -61,8 +62,36 @@ class TestPlace:
         assert expected is applies(entry(**keys), HERE)
 
     @pytest.mark.parametrize(
+        "keys, expected",
+        [
+            ({"ep_version": "2.1.0"}, True),
+            ({"ep_version": ">=2.1, <3"}, True),
+            ({"ep_version": ">2.1"}, False),
+            ({"ep_version": "1.30"}, False),
+            ({"library": "plugin_EP.dll"}, True),
+            ({"library": "*_ep.*"}, True),
+            ({"library": "plugin"}, False),
+            ({"library_sha256": "a1" * 32}, True),
+            ({"library_sha256": "a2" * 32}, False),
+            ({"library": "Plugin_ep.dll", "library_sha256": "a2" * 32}, False),
+            ({"library": "other.dll", "library_sha256": "a1" * 32}, False),
+        ],
+    )
+    def test_library(self, keys, expected):
+        """The own version of a plugin EP is in a range; its library has a name, in any case, and one digest."""
+        place = Environment(
+            **{"provider": "PluginEP", "onnxruntime": "1.30.0", "ep_version": "2.1.0"},
+            **{"library": "Plugin_ep.dll", "library_sha256": "a1" * 32},
+        )
+
+        assert expected is applies(entry(provider="PluginEP", **keys), place)
+
+    @pytest.mark.parametrize(
         "keys",
         [
+            {"ep_version": ">=0"},
+            {"library": "*"},
+            {"library_sha256": "a1" * 32},
             {"adapter": "*"},
             {"driver": ">=0"},
             {"directml": ">=0"},
@@ -141,6 +170,14 @@ class TestLocate:
 
         assert ("CPUExecutionProvider", None, None) == (place.provider, place.adapter, place.driver)
         assert place.onnxruntime and place.feature_level and place.package
+        assert None is place.ep_version is place.library is place.library_sha256
+
+    def test_plugin(self):
+        """The version and the library of a plugin EP are those of the provider."""
+        facts = {"ep_version": "2.1.0", "library": "plugin_ep.dll", "library_sha256": "a1" * 32}
+        place = locate(Judge(Provider("PluginEP", "1.30.0", "hardware", SessionProvider(CPU), **facts)), [])
+
+        assert ("1.30.0", facts) == (place.onnxruntime, {name: getattr(place, name) for name in facts})
 
 
 class TestVerdicts:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opmap.engines.machine.facts import Fact
-from opmap.reports.redaction import Redactor, summary, texts
+from opmap.reports.redaction import Redactor, summary, texts, without_folders
 
 pytestmark = pytest.mark.platform
 
@@ -67,6 +67,61 @@ class TestPaths:
 
         assert "in <path> and <path>/e.json" == text
         assert [str(folder), str(folder / "e.json")] == removed["path"]
+
+
+class TestLibraries:
+    """The facts of a bundle have no folder of a library."""
+
+    CAPI = r"Z:\rig\py\Lib\site-packages\onnxruntime\capi"
+
+    @pytest.mark.parametrize(
+        ("path", "left"),
+        [
+            (rf"{CAPI}\DirectML.dll", "<runtime>/DirectML.dll"),
+            (r"C:\Users\O'Brien, J\venv\onnxruntime\capi\DirectML.dll", "<runtime>/DirectML.dll"),
+            ("/home/lena/v/onnxruntime/capi/libonnxruntime.so.1.32.0", "<runtime>/libonnxruntime.so.1.32.0"),
+            (r"C:\Users\lena m\sdk (x86)\D3D12Core.dll", "<home>/D3D12Core.dll"),
+            ("/home/lena/build/libmine.so", "<home>/libmine.so"),
+            (r"C:\windows\system32\d3d12.dll", "d3d12.dll"),
+            (r"\\server7\share\DirectML.dll", "DirectML.dll"),
+            ("/opt/home/lena/libmine.so", "libmine.so"),
+            ("DirectML.dll", "DirectML.dll"),
+        ],
+    )
+    def test_module(self, path, left):
+        """A module has its digest and its version as before."""
+        module = {"path": path, "file_version": "1.15.4.0", "sha256": "a1", "error": None}
+
+        facts = without_folders({"loaded_modules": Fact([module], "EnumProcessModulesEx")})
+
+        assert {"loaded_modules": Fact([module | {"path": left}], "EnumProcessModulesEx")} == facts
+
+    def test_own_home(self, monkeypatch):
+        """The home of this user counts, wherever it is."""
+        home = str(Path("/srv/lena").absolute())
+        monkeypatch.setattr(Path, "home", lambda: Path(home))
+        modules = [{"path": f"{home}{os.sep}libmine.so"}, {"path": f"{home}s{os.sep}libmine.so"}]
+
+        facts = without_folders({"loaded_modules": Fact(modules, "s")})
+
+        assert [{"path": "<home>/libmine.so"}, {"path": "libmine.so"}] == facts["loaded_modules"].value
+
+    @pytest.mark.parametrize(
+        ("error", "left"),
+        [
+            ("OSError: /opt/v/onnxruntime/capi/x.so: no symbol", "OSError: <runtime>/x.so: no symbol"),
+            (r"cannot open C:\Users\lena\x.dll: error 5", "cannot open <home>/x.dll: error 5"),
+            ("cannot open /etc/opmap/x.toml", "cannot open /etc/opmap/x.toml"),
+            ("in /opt/plugins", "in /opt/plugins"),
+            (None, None),
+        ],
+    )
+    def test_error(self, error, left):
+        """An error names a library too. Any other path stays, and so does what is no text."""
+        fact = Fact({"version": "1.30.0", "devices": [{"number": 1, "found": True, "name": error}]}, "s", error)
+
+        value = {"version": "1.30.0", "devices": [{"number": 1, "found": True, "name": left}]}
+        assert {"onnxruntime": Fact(value, "s", left)} == without_folders({"onnxruntime": fact})
 
 
 class TestNames:
