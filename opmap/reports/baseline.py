@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 
 from ..cases.case import CASE_IDS
+from ..engines.providers import Provider
 from ..errors import InputError, cut, shown
+from ..judge.record import FACTS
 from ..known.final import Before, failure
 from ..vocabulary import Tier
 from .documents import RECORDS, Option, device_name
@@ -20,11 +22,11 @@ from .written_bundle import WrittenBundle, is_bundle, read_bundle
 
 @dataclass(frozen=True)
 class Baseline:
-    """The results of an earlier run, by the ids of its cases and probes. `opmap` is the version that ran it."""
+    """The results of an earlier run, by the ids of its cases and probes. `selection` is that of the run."""
 
     name: str
     digest: str
-    opmap: str
+    selection: Mapping[str, Option]
     results: Mapping[str, Before]
 
     @property
@@ -32,12 +34,19 @@ class Baseline:
         """What run.json says of the baseline: the name of its folder, and the SHA-256 of its results."""
         return {"baseline": self.name, "baseline_sha256": self.digest}
 
-    def note(self, ids: set[str]) -> str:
-        """Returns a line about the cases and probes of a run that the baseline has. `ids` are theirs."""
+    def note(self, ids: set[str], provider: Provider) -> str:
+        """Returns a line about the cases and probes of a run that the baseline has, and what it ran on in place of the
+        run's `provider`. `ids` are theirs.
+        """
         common = len(ids & self.results.keys())
-        text = f"baseline {self.name}: it has {common:,} of these {len(ids):,} cases and probes"
-        own = metadata.version("opmap")
-        return text if self.opmap == own else f"{text}; it is of opmap {self.opmap}, and this is {own}"
+        texts = [f"baseline {self.name}: it has {common:,} of these {len(ids):,} cases and probes"]
+        for key, own in {
+            "opmap": metadata.version("opmap"),
+            **{name: getattr(provider, name) for name in FACTS},
+        }.items():
+            if (of_baseline := self.selection.get(key)) != own:
+                texts.append(f"it is of {key} {of_baseline or 'unknown'}, and this is {own or 'unknown'}")
+        return "; ".join(texts)
 
 
 def read_baseline(
@@ -68,7 +77,7 @@ def read_baseline(
     }
     with open(bundle.folder / RECORDS, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Baseline(name, digest, str(bundle.run.runs[min(numbers)].selection.get("opmap")), results)
+    return Baseline(name, digest, bundle.run.runs[min(numbers)].selection, results)
 
 
 def _newest(path: str, problem: Callable[[WrittenBundle], str | None]) -> Path:

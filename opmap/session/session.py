@@ -495,11 +495,11 @@ class ValidationRun:
     @property
     def baseline_note(self) -> str | None:
         """A line about the baseline: how many cases it has, and how many of them the provider cannot run any more."""
-        if not self.baseline:
+        if not self.baseline or not self.provider:
             return None
         had = [case for case in self._cases_of_provider[1] if case.id in self.baseline.results]
         lost = f"; {len(had):,} of it are left out, as the provider lacks their variant" if had else ""
-        return self.baseline.note({item.id for item in self.items}) + lost
+        return self.baseline.note({item.id for item in self.items}, self.provider) + lost
 
     @property
     def exit_code(self) -> int:

@@ -3,11 +3,14 @@ of a library."""
 
 from __future__ import annotations
 
+import json
 import os
+from importlib import metadata
 
 import pytest
 
 from opmap import SessionOptions, ValidationRun
+from opmap.cases.case import CASE_IDS
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.diagnosis import Diagnosis
 from opmap.engines.machine.environment import collect
@@ -16,6 +19,7 @@ from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, SessionProvider
 from opmap.errors import ContradictionError, InputError
 from opmap.judge.record import Record
+from opmap.reports.baseline import read_baseline
 from opmap.reports.bundle import Bundle
 from opmap.reports.diff import FactChange, ReadRun, compare
 from opmap.reports.documents import RunDocument
@@ -23,6 +27,7 @@ from opmap.reports.heading import heading
 from opmap.reports.junit import junit
 from opmap.reports.merge import Merging
 from opmap.reports.results_folder import identity
+from opmap.reports.sums import ids_digest
 from opmap.reports.written_bundle import read_bundle
 from opmap.session.ending import end_run
 from opmap.vocabulary import Stage, Verdict
@@ -45,7 +50,8 @@ def opened(**facts) -> Provider:
 
 def started(folder, provider: Provider, *, resume: bool = False) -> Bundle:
     """Returns the bundle of a run on a provider, which was started or goes on."""
-    selection = {"opmap": "0.1.0", "provider": provider.name, **identity(provider)}
+    selection = {"opmap": metadata.version("opmap"), "case_ids": CASE_IDS, "provider": provider.name}
+    selection |= {"ids": ids_digest(selection, [CASE]), **identity(provider)}
     return Bundle(folder, selection, ids=[CASE], resume=resume)
 
 
@@ -80,8 +86,12 @@ class TestLibrary:
 
     def test_older_bundle(self, tmp_path):
         """A run that an opmap without these facts began goes on with an EP that has none."""
-        selection = {"opmap": "0.1.0", "provider": "PluginEP", **identity(opened())}
-        Bundle(tmp_path / "r", {name: value for name, value in selection.items() if name not in PLUGIN}).release()
+        started(tmp_path / "r", opened()).release()
+        file = tmp_path / "r" / "run.json"
+        document = json.loads(file.read_bytes())
+        for name in PLUGIN:
+            del document["selection"][name]
+        file.write_text(json.dumps(document), encoding="utf-8")
 
         with pytest.raises(InputError, match="--resume must go on with the same ep_version: null, got "):
             started(tmp_path / "r", opened(), resume=True)
@@ -116,6 +126,18 @@ class TestLibrary:
 
         assert (key is None) == any("1 cases are in " in line for line in merging.problems)
         assert not [line for line in merging.problems if "other options" in line]
+
+    @pytest.mark.parametrize(("key", "value"), [(None, None), *CHANGES])
+    def test_baseline(self, key, value, tmp_path):
+        """A baseline may have another library: a line says so."""
+        folder = written(tmp_path / "r", opened())
+        provider = opened(**{key: value} if key else {})
+        device = provider.name, provider.adapter, provider.device_class
+
+        baseline = read_baseline(str(folder), device, tier=None, feature_level=None, own=None)
+
+        differs = f"; it is of {key} {PLUGIN[key]}, and this is {value or 'unknown'}" if key else ""
+        assert f"baseline r: it has 1 of these 1 cases and probes{differs}" == baseline.note({CASE}, provider)
 
     def test_shown(self):
         """The own version stands beside the name; the rest in JUnit."""
