@@ -114,6 +114,8 @@ class TestRecords:
             ),
             "descriptor",
             "batched_with",
+            "failure",
+            "before",
         ] == list(record)
         assert {"not-run", "plain", None} == set(record.values())
 
@@ -128,7 +130,7 @@ class TestRecords:
         assert ["NaN", "-Inf"] == records[2].expected.Values
 
     def test_verdicts_are_those_of_the_design(self):
-        """There are 16 verdicts, and a record refuses any other word."""
-        assert 16 == len(Verdict)
+        """There are 18 verdicts, and a record refuses any other word."""
+        assert 18 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
