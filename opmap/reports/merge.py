@@ -38,7 +38,7 @@ from .summary import append_step_summary
 from .sums import Sums
 from .written_bundle import WrittenBundle
 
-_OWN = ("opmap", "ids", "shard", "adapter", "device_id", *PLACE)
+_OWN = ("opmap", "ids", "shard", "adapter", "device_id", "baseline", "baseline_sha256", *PLACE)
 """The keys of a selection that differ between shards and between adapters."""
 
 

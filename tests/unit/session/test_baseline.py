@@ -300,6 +300,19 @@ class TestChoice:
         assert 1 == code
         assert f"baseline one: it has {total - 1} of these {total} cases and probes; it is of opmap 0.0.9, and" in out
 
+    def test_merged(self, one, validate, tmp_path):
+        """Shards with two baselines are merged without a problem, and are one baseline."""
+        validate("", "--shard", "1/2", "--report", "first", "--baseline", "one")
+        validate("", "--shard", "2/2", "--report", "second", "--baseline", "first")
+        assert 0 == main(["merge", "first", "second", "-o", "both"])
+        assert "beside the baseline one, first\n" in (tmp_path / "both" / "summary.md").read_text("utf-8")
+
+        code, out, _ = validate("changed", "--baseline", "both")
+
+        total = len(records(one))
+        assert 1 == code
+        assert f"it has {total} of these {total} " in out and "newly unsupported" in out
+
     def test_resume(self, one, validate, tmp_path):
         """A run goes on only with the same baseline."""
         validate("", "--report", "two", "--baseline", "one")
