@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import msgspec
 from ..diagnosis.relation import Label
 from ..errors import cut, printable
 from ..files import to_json
-from ..judge.record import Record
+from ..known.final import failure
 from ..limits import MAX_SHOWN
 from ..vocabulary import Verdict
 from .documents import DIAGNOSIS, Facts, Group, Part
@@ -139,10 +138,10 @@ class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class _Result:
-    """What is compared of a record: `wrong` is a digest of its wrong output, or where it failed."""
+    """What is compared of a record. `failure` says how the case failed (see `opmap.known.final.failure`)."""
 
     verdict: Verdict
-    wrong: str | None
+    failure: str | None
     message: str | None
 
 
@@ -161,7 +160,7 @@ class ReadRun:
         variants: dict[str, str] = {}
         for number, record in bundle.read_records():
             results = self.results.setdefault(of_part[number], {})
-            results[record.case or ""] = _Result(record.verdict, _wrong(record), record.message)
+            results[record.case or ""] = _Result(record.verdict, record.failure or failure(record), record.message)
             self.verdicts[record.verdict] += 1
             variants[record.case or ""] = record.variant
         self.times = timed(bundle.seconds, variants.items())
@@ -340,7 +339,7 @@ def _change(before: _Result | None, now: _Result | None) -> Change | None:
         return "worse" if ranks[0] < ranks[1] else "better"
     if before.verdict != now.verdict:
         return "changed"
-    return "bits" if before.wrong != now.wrong and before.wrong and now.wrong else None
+    return "bits" if before.failure != now.failure and before.failure and now.failure else None
 
 
 def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
@@ -352,22 +351,6 @@ def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
 def _rank(verdict: Verdict) -> int:
     """Returns 0 for a case that passed, 1 for one that neither passed nor failed, 2 for one that failed."""
     return 0 if verdict == Verdict.PASS else 2 if verdict.failed else 1
-
-
-def _wrong(record: Record) -> str | None:
-    """Returns what a failed case gave: a digest of its wrong output, or the stage and place of its error.
-
-    The output of an unstable case, which has no stage, is not compared.
-    """
-    if not record.failed:
-        return None
-    if record.verdict == Verdict.MISMATCH:
-        if record.stage is None or record.actual is None:
-            return None
-        actual = record.actual
-        digest = actual.Digest or hashlib.sha256(to_json([actual.Bits, actual.Differences])).hexdigest()
-        return f"{actual.DataType} {actual.Sizes} {digest}"
-    return f"{record.stage} {record.error_at}" if record.verdict == Verdict.ERROR else None
 
 
 # --- the environment ---

@@ -239,6 +239,7 @@ class TestCases:
         record = next(line for line in lines if line["verdict"] == "mismatch")
         record["message"] = "another text"
         if other:
+            record["failure"] = None  # it says the same as the bits
             record["actual"]["Bits"] = ["f" * len(bits) for bits in record["actual"]["Bits"]]
         write_records(bundles / "other", lines)
 
@@ -247,19 +248,24 @@ class TestCases:
         assert (0, [(record["case"], "bits")] if other else []) == (code, kinds(document))
 
     def test_error(self, diff, bundles):
-        """An error at another place is a change; another text of it is none."""
+        """An error in another file is a change; another text of it, or another line, is none."""
         error = records(bundles / "cpu")[0] | {
             "verdict": "error",
             "stage": "load",
-            "error_at": "a.cc:1",
+            "error_at": "a.cc(1) 80070057",
             "message": "0x1",
         }
-        for folder, changes in {"cpu": {}, "text": {"message": "0x2"}, "place": {"error_at": "a.cc:2"}}.items():
+        others = {
+            "text": {"message": "0x2"},
+            "line": {"error_at": "a.cc(2) 80070057"},
+            "place": {"error_at": "b.cc(1) 80070057"},
+        }
+        for folder, changes in {"cpu": {}, **others}.items():
             if folder != "cpu":
                 shutil.copytree("cpu", folder)
             write_records(bundles / folder, [error | changes])
 
-        assert [] == kinds(diff("cpu", "text")[1])
+        assert [[], []] == [kinds(diff("cpu", name)[1]) for name in ("text", "line")]
         assert [(error["case"], "bits")] == kinds(diff("cpu", "place")[1])
 
     def test_many(self, bundles, capsys):
