@@ -89,8 +89,9 @@ def _code_lines(text: str) -> int:
 
 
 def operator_lines(name: str) -> tuple[int, int]:
-    """Returns the code lines of an operator's file, and the lines of its spec."""
-    code = _code_lines((PACKAGE / "operators" / f"{name}.py").read_text(encoding="utf-8"))
+    """Returns the code lines of an operator's file, and the lines of its spec. One of a family has no file."""
+    file = PACKAGE / "operators" / f"{name}.py"
+    code = _code_lines(file.read_text(encoding="utf-8")) if file.exists() else 0
     return code, spec_lines(PACKAGE / "spec" / f"{name}.toml")
 
 

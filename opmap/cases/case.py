@@ -125,11 +125,17 @@ def id_parts(id: str) -> dict[str, str]:
 
 
 def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
-    """Returns the same descriptor with other data types: one for all index tensors, one for all other tensors."""
+    """Returns the same descriptor with other data types: one for all index tensors, one for all other tensors but
+    outputs with types of their own (`Spec.type_of`).
+    """
     indices: Collection[str] = desc.index_tensors()
+    spec = desc.spec()
     return desc.with_tensors(
         {
-            name: dataclasses.replace(tensor, data_type=index_type if name in indices else data_type)
+            name: dataclasses.replace(
+                tensor,
+                data_type=index_type if name in indices else spec.type_of(name, tensor.sizes, data_type),
+            )
             for name, tensor in desc.tensors.items()
         }
     )

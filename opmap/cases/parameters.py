@@ -17,11 +17,13 @@ from .written_once import group_of
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 """One data type of each width in bytes."""
 
+_INTEGERS = (DataType.UINT16, DataType.UINT32, DataType.UINT64)
+"""The data types that stand for a width if the page does not have that of WIDTHS, or the ONNX node does not take it."""
+
 
 def widths(operator: Operator) -> list[DataType]:
-    """Returns the data types of WIDTHS that the operator has."""
-    spec = operator.descriptor.spec()
-    return [t for t in WIDTHS if t.name in spec.support[0].tensors[spec.first_data].data_types]
+    """Returns a data type of each width that the operator has: that of WIDTHS, or else an integer."""
+    return operator.one_of_each_width((*WIDTHS, *_INTEGERS))
 
 
 _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "index_path")

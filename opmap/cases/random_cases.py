@@ -16,7 +16,7 @@ from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import DataType, Tensor, special_values, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, possible_forms
-from .values import Bits, as_stored, rounds
+from .values import Bits, as_stored, rounds, shifts
 from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
@@ -136,7 +136,10 @@ def _types(names: tuple[str, ...]) -> tuple[DataType, ...]:
 def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:
     tensor = desc.inputs[name]
     fill = _indices if name in desc.index_tensors() else _data
-    return Tensor(tensor.data_type, tensor.sizes, fill(desc, name, random.Random(seed) if seed else None))
+    bits = fill(desc, name, random.Random(seed) if seed else None)
+    if desc.own_spec.field(name).chosen == "shifts":
+        bits = shifts(tensor.data_type, bits, beyond=bool(seed))
+    return Tensor(tensor.data_type, tensor.sizes, bits)
 
 
 def _indices(desc: OperatorDesc, name: str, source: random.Random | None) -> Bits:

@@ -184,8 +184,22 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             if elements:
                 del bits[:elements]
             elements += count
+            if desc.own_spec.field(name).chosen == "shifts":
+                bits = shifts(tensor.data_type, bits, beyond=data == "special")
         tensors[name] = as_stored(tensor, Tensor(tensor.data_type, tensor.sizes, bits))
     return tensors
+
+
+def shifts(data_type: DataType, bits: Bits, *, beyond: bool) -> Bits:
+    """Returns numbers by which to shift, below the width of the data type, made of bit patterns.
+
+    If they may go beyond it, one of eleven elements is the width, and one is any number.
+    """
+    width = data_type.size * 8
+    numbers = array(bits.typecode, [n % width for n in bits])
+    for i, n in enumerate(bits if beyond else ()):
+        numbers[i] = width if i % 11 == 5 else n if i % 11 == 9 else numbers[i]
+    return numbers
 
 
 def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ D = TypeVar("D", bound=OperatorDesc)
 def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:
     """Returns the descriptor with these tensors and numbers; the page's formulas give the sizes of the other tensors.
 
-    Those have the data type of the first input that is moved. Raises InputError if a formula's sizes do not fit the
-    dimension count.
+    Those have the data type of the first input that is moved, or one of their own (`Spec.type_of`). Raises InputError
+    if a formula's sizes do not fit the dimension count.
     """
     spec = written_out(cls.spec(), tensors)
     first = tensors.get(spec.first_data) or next(iter(tensors.values()))
@@ -29,7 +29,7 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
         sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
         if sizes is None:
             raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
-        whole[name] = TensorDesc(first.data_type, sizes)
+        whole[name] = TensorDesc(spec.type_of(name, sizes, first.data_type), sizes)
     return cls.from_members({**whole, **typed(cls.spec(), whole, numbers)})
 
 

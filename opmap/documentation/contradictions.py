@@ -30,10 +30,11 @@ from ..pseudocode import (
     show,
     strides_of,
 )
+from ..pseudocode.computed import numbers_of
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Membership
 from ..spec import FIELD_LIMITS, Rule, Spec, SpecExample, load_spec, tensor_rules
-from ..tensors import DataType, Tensor, scalar_bits
+from ..tensors import DataType, Tensor, scalar_bits, to_bits
 from .equivalence import assigned_names, same_formula, same_lines, tensors_of
 from .examples import (
     facts,
@@ -337,10 +338,12 @@ class _Run:
         try:
             statements = expand(_in_words_of_corrected(self.spec), desc.expansion(), desc.environment())
             ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
-            of_outputs = {}
+            of_outputs, types = {}, {name: descs[f].data_type for name, f in names.items() if f in descs}
             for output in desc.outputs:
                 own = [s for s in statements if len(desc.outputs) == 1 or names.get(_target(s)) == output]
-                of_outputs[output] = access_map(own, desc.pseudocode_sizes, ignores_outside=ignores_outside)
+                of_outputs[output] = access_map(
+                    own, desc.pseudocode_sizes, types=types, ignores_outside=ignores_outside
+                )
         except PseudocodeError as error:
             yield self._found("pseudocode", "", f"{self._pseudocode} does not fit the example: {error.problem}")
             return
@@ -369,7 +372,19 @@ class _Run:
                 return
         wanted = self.parsed.tensors[output]
         elements = cast("Mapping[str, Sequence[int]]", values)  # moved only, so that floats do as well
-        for at, (computed, printed) in enumerate(zip(run(access, elements), wanted.values, strict=True)):
+        if access.computes_values:
+            try:
+                elements = {
+                    name: own if name in access.value_reads else to_bits(access.types[name], own)
+                    for name, own in values.items()
+                }
+            except InputError as error:
+                yield self._found("values", "", f"a value does not fit its data type: {error.message}")
+                return
+        results: Sequence[Any] = run(access, elements)
+        if access.computes_values:
+            results = numbers_of(desc.tensors[output].data_type, results)
+        for at, (computed, printed) in enumerate(zip(results, wanted.values, strict=True)):
             if computed != printed:
                 position = (at // stride % n for stride, n in zip(strides_of(wanted.sizes), wanted.sizes, strict=True))
                 element = f"{output}[{','.join(map(str, position))}]"

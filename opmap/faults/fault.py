@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ import numpy.typing as npt
 from ..cases.case import Case
 from ..engines.arrays import dtype_of
 from ..operators import OPERATORS
-from ..pseudocode import Address
+from ..pseudocode import Address, Computed, Reduced, lines_in
+from ..pseudocode.computed import Operand
+from ..pseudocode.tree import Operation, Reduction, Reference, walk
+from ..spec import Spec
 from ..tensors import DataType
 from ..vocabulary import Tier
 from .case_arrays import Bits, CaseArrays, ChangeOperator, Indices, Numbers, Resolve, index_positions, resolve
@@ -20,6 +24,16 @@ from .case_arrays import Bits, CaseArrays, ChangeOperator, Indices, Numbers, Res
 # Any: the elements have the data type of the case.
 Array = npt.NDArray[Any]
 """One output as a provider returns it: of the output's data type and sizes, unless the fault changes them."""
+
+
+def _computed_in(spec: Spec) -> Iterator[Computed | Reduced]:
+    """Gives the operators in the values that a page's pseudocode computes; their operands are numbered."""
+    computed = (line.source for line in lines_in(spec.lines) if not isinstance(line.source, Reference))
+    for node in chain.from_iterable(map(walk, computed)):
+        if isinstance(node, Operation):
+            yield Computed(node.operator, tuple(map(Operand, range(len(node.operands)))))
+        if isinstance(node, Reduction):
+            yield Reduced(node.operator, 0, 1, (Operand(0), 1 if node.condition is None else Operand(1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +76,10 @@ class Fault:
 
     @property
     def tier(self) -> Tier | None:
-        """The smallest tier that must catch the fault; None if no tier can, as without an operator that computes
+        """The smallest tier that must catch the fault; None if no tier can, as without a comparison that computes
         values.
         """
-        computing = any(own.descriptor.spec().computes_values for own in OPERATORS.values())
-        if self.equivalent or (self.changes_values and not computing):
+        if self.equivalent or (self.changes_values and not self._changes_an_operator()):
             return None
         return "full" if self.huge else "standard" if self.needs else "smoke"
 
@@ -74,6 +87,11 @@ class Fault:
     def changes_values(self) -> bool:
         """Whether the fault changes how values are computed."""
         return bool(self.expression or self.operand)
+
+    def _changes_an_operator(self) -> bool:
+        """Returns whether the fault changes an operator in the values of some page's pseudocode."""
+        nodes = (node for own in OPERATORS.values() for node in _computed_in(own.descriptor.spec()))
+        return any(self.expression is None or self.expression(node) != node for node in nodes)
 
     @property
     def moves(self) -> bool:

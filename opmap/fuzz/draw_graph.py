@@ -62,7 +62,11 @@ class _GraphDrawing:
         self.nodes: list[Node] = []
         self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
-        self.operators: list[Operator] = [o for o in OPERATORS.values() if o.lower and o.descriptors_of_node]
+        self.operators: list[Operator] = [
+            o
+            for o in OPERATORS.values()
+            if o.lower and o.descriptors_of_node and not o.descriptor.spec().computes_values  # pieces compute
+        ]
         self.pieces = {
             group: [p for p in pieces() if p.group == group and self.data_type in p.data_types]
             for group in GROUPS

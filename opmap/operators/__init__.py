@@ -5,7 +5,7 @@ Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.to
 
 from .contract import Lowering, Operator, Substitution, not_expressible
 from .drawing import Outline
-from .registry import LISTED_FIRST, OPERATORS, add_operator, emitted, remove_operator
+from .registry import LISTED_FIRST, OPERATORS, add_operator, emitted, operator_of, remove_operator
 
 __all__ = [
     "LISTED_FIRST",
@@ -17,5 +17,6 @@ __all__ = [
     "add_operator",
     "emitted",
     "not_expressible",
+    "operator_of",
     "remove_operator",
 ]

@@ -1,4 +1,5 @@
-"""The contract that an operator's file fulfils. The file ends with `OPERATOR = Operator(...)`.
+"""The contract that an operator's file fulfils. The file ends with `OPERATOR = Operator(...)`; that of a family, whose
+operators differ in the entries of a table only, with `FAMILY = (Operator(...), ...)`.
 
 The file says only what the operator's page cannot: the ONNX node, and what the DirectML EP makes of that node. The spec
 file has the rest: the fields, from which the descriptor class is made; the rules, from which descriptors are made; and
@@ -70,6 +71,9 @@ class Lowering:
         return {} if self.shapes else {name: constant_tensor(value) for name, value in self.constants.items()}
 
 
+KINDS = ("float", "signed", "unsigned")
+"""The kinds of data types: `DataType.kind`."""
+
 Attributes = Mapping[str, Any]
 """The attributes of a node by their ONNX names, and its constant inputs."""
 
@@ -121,6 +125,7 @@ class Operator:
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is
       fed. Else the EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
+    - `kinds`: the kinds of data types that the ONNX node takes for the tensors that hold no indices.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
     - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these
       inputs and attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if
@@ -143,6 +148,7 @@ class Operator:
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     states_shape: bool = False
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kinds: tuple[str, ...] = KINDS
     tensor_attributes: tuple[str, ...] = ()
     descriptors_of_node: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
@@ -157,6 +163,8 @@ class Operator:
         if self.lower is None:
             message = f"DML_OPERATOR_{self.name} has no ONNX operator; only a provider that takes cases can run it"
             raise not_expressible(message)
+        if desc.first_data.data_type.kind not in self.kinds:
+            raise not_expressible(f"{self.onnx_operator} takes no tensors of {desc.first_data.data_type.name}")
         return self.lower(desc)
 
     def expressed(self, desc: OperatorDesc) -> Lowering | None:
@@ -201,9 +209,11 @@ class Operator:
         outline = drawing.draw(self._rules(counts), source, count, max_elements, sizes)
         return self.described(outline, data_type)
 
-    def described(self, outline: Outline, data_type: DataType = DataType.FLOAT32) -> OperatorDesc:
-        """Returns the descriptor of an outline: all tensors but those with indices have this data type."""
-        numbers = dict(outline.numbers)
+    def described(self, outline: Outline, data_type: DataType | None = None) -> OperatorDesc:
+        """Returns the descriptor of an outline: all tensors but those with indices have this data type, or the usual
+        one.
+        """
+        numbers, data_type = dict(outline.numbers), data_type or self.usual_type
         for name, typed_by in self.descriptor.spec().scalars.items():
             values = scalar_values(data_type) if typed_by else float_values(data_type)
             numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number
@@ -228,17 +238,27 @@ class Operator:
     def samples(self) -> Iterator[OperatorDesc]:
         """Gives a few small descriptors of each dimension count; they are always the same.
 
-        They are of FLOAT32, or of INT32 if the ONNX node takes no floats.
+        They are of the usual type.
         """
         low, high = self.dimension_counts
+        for count in range(low, high + 1):
+            sources = map(SeededSource, range(SAMPLES))
+            yield from dict.fromkeys(self.draw(s, count, SAMPLE_ELEMENTS, data_type=self.usual_type) for s in sources)
 
-        def drawn(data_type: DataType) -> Iterator[OperatorDesc]:
-            for count in range(low, high + 1):
-                sources = map(SeededSource, range(SAMPLES))
-                yield from dict.fromkeys(self.draw(s, count, SAMPLE_ELEMENTS, data_type=data_type) for s in sources)
+    @property
+    def usual_type(self) -> DataType:
+        """FLOAT32; INT32 or UINT32 if the ONNX node takes no floats, or the page has no signed integers."""
+        return self.one_of_each_width((DataType.FLOAT32, DataType.INT32, DataType.UINT32))[0]
 
-        floats = self.lower is None or any(map(self.expressed, drawn(DataType.FLOAT32)))
-        yield from drawn(DataType.FLOAT32 if floats else DataType.INT32)
+    def one_of_each_width(self, preferred: Iterable[DataType]) -> list[DataType]:
+        """Returns, for each width in bytes, the first of these data types that the page has and the node takes."""
+        spec = self.descriptor.spec()
+        names = spec.support[0].tensors[spec.first_data].data_types
+        found: dict[int, DataType] = {}
+        for data_type in preferred:
+            if data_type.name in names and data_type.kind in self.kinds:
+                found.setdefault(data_type.size, data_type)
+        return [*found.values()]
 
 
 @cache

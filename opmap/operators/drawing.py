@@ -398,7 +398,12 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
     for _ in range(TRIES):
         outline = _draw(PartialDescriptor(rules, count), source, max_elements, sizes)
         if outline is not None:
-            layouts = {name: _layout(source, outline.sizes[name], max_elements) for name in rules.strided}
+            layouts = {
+                name: _broadcast(source, len(outline.sizes[name]))
+                if how == "broadcast"
+                else _layout(source, outline.sizes[name], max_elements)
+                for name, how in rules.strided.items()
+            }
             return outline._replace(layouts=layouts)
     raise PseudocodeError(f"{rules.operator}: none of {TRIES} random descriptors keeps the rules")
 
@@ -418,6 +423,12 @@ def _layout(source: RandomSource, sizes: tuple[int, ...], most: int) -> Layout:
     layout = Layout(tuple(ranks), int(kind == 4))
     reach = sum((size - 1) * stride for size, stride in zip(sizes, layout.strides(sizes), strict=True))
     return layout if reach < most else layout._replace(gap=0)
+
+
+def _broadcast(source: RandomSource, count: int) -> Layout:
+    """Returns a random layout that an ONNX node expresses: packed, or with strides of 0."""
+    ranks = tuple(range(count, 0, -1))
+    return Layout(ranks if source.integer(0, 1) else tuple(rank * source.integer(0, 1) for rank in ranks))
 
 
 def _draw(draft: PartialDescriptor, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:

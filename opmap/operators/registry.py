@@ -1,4 +1,6 @@
-"""All operators: each `OPERATOR` of this package's modules, and the operators that are registered from outside."""
+"""All operators: each `OPERATOR` of this package's modules, each of a family's `FAMILY`, and the operators that are
+registered from outside.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .contract import Operator
 
 def _load() -> dict[str, Operator]:
     modules = (importlib.import_module(f"{__package__}.{name}") for name in _module_names())
-    operators = [module.OPERATOR for module in modules if hasattr(module, "OPERATOR")]
+    operators: list[Operator] = []
+    for module in modules:
+        operators += [module.OPERATOR] if hasattr(module, "OPERATOR") else getattr(module, "FAMILY", ())
     return {operator.name: operator for operator in sorted(operators, key=lambda o: o.descriptor.spec().number)}
 
 
@@ -57,8 +61,22 @@ def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str,
 
     `inputs` hold the ONNX shapes and types. Raises KeyError if the EP makes none of our operators from `op_type`.
     """
-    for operator in OPERATORS.values():
-        if operator.descriptors_of_node is not None and op_type in operator.onnx_operators:
-            desc: OperatorDesc = operator.descriptors_of_node(*inputs, attributes=attributes)
-            return desc
-    raise KeyError(op_type)
+    operator = operator_of(op_type, attributes)
+    assert operator.descriptors_of_node is not None
+    desc: OperatorDesc = operator.descriptors_of_node(*inputs, attributes=attributes)
+    return desc
+
+
+def operator_of(op_type: str, attributes: Mapping[str, Any]) -> Operator:
+    """Returns the operator that the DirectML EP makes of an ONNX node with these attributes.
+
+    If several operators come from one ONNX operator, their `modes` tell them apart; the first is taken if none has the
+    node's. Raises KeyError if the EP makes none of our operators from `op_type`.
+    """
+    operators = [o for o in OPERATORS.values() if o.descriptors_of_node is not None and op_type in o.onnx_operators]
+    for operator in operators:
+        if all(attributes.get(name) in words for name, words in operator.modes.items()):
+            return operator
+    if not operators:
+        raise KeyError(op_type)
+    return operators[0]

@@ -19,18 +19,21 @@ def outlines(rules: Rules, least: int, dimensions: int, size: int) -> Iterator[O
     for count in range(least, dimensions + 1):
         found = _all(PartialDescriptor(rules, count), [*rules.numbers, *rules.free], size)
         for outline in sorted(found, key=lambda outline: (*outline.numbers.values(), *outline.sizes.values())):
-            for layouts in itertools.product(*(_layouts(outline.sizes[name]) for name in rules.strided)):
+            own = (_layouts(outline.sizes[name], how) for name, how in rules.strided.items())
+            for layouts in itertools.product(*own):
                 yield outline._replace(layouts=dict(zip(rules.strided, layouts, strict=True)))
 
 
-def _layouts(sizes: tuple[int, ...]) -> Iterator[Layout]:
-    """Gives every layout without gaps of a tensor: each set of repeated dimensions, and each order of the others."""
+def _layouts(sizes: tuple[int, ...], how: str) -> Iterator[Layout]:
+    """Gives every layout without gaps of a tensor: each set of repeated dimensions, and each order of the others; only
+    the usual order if the tensor is broadcast.
+    """
     packed = tuple(range(len(sizes), 0, -1))
     longer = [dimension for dimension, size in enumerate(sizes) if size > 1]
     for count in range(len(longer) + 1):
         for repeated in itertools.combinations(longer, count):
             placed = [dimension for dimension in longer if dimension not in repeated]
-            for order in itertools.permutations(placed):
+            for order in [placed] if how == "broadcast" else itertools.permutations(placed):
                 ranks = dict(zip(placed, (packed[d] for d in order), strict=True)) | dict.fromkeys(repeated, 0)
                 yield Layout(tuple(ranks.get(d, rank) for d, rank in enumerate(packed)))
 

@@ -24,7 +24,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     such as lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the
     field have `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is
     one. An `optional` tensor may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for
-    an input whose strides are what the operator is for: descriptors have it in any layout.
+    an input whose strides are what the operator is for: descriptors have it in any layout. It is "broadcast" for an
+    input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` is "shifts" for a tensor
+    whose numbers say how far to shift: most of them are below the width of the data type.
     """
 
     name: str
@@ -37,7 +39,8 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     elements: int = 0
     usual: int | None = None
     optional: bool = False
-    strides: Literal["", "drawn"] = ""
+    strides: Literal["", "drawn", "broadcast"] = ""
+    chosen: Literal["", "shifts"] = ""
 
     def of_kind(self, kind: str) -> Field:
         """Returns the field with another kind."""

@@ -299,6 +299,23 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return any(line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
 
     @cached_property
+    def own_types(self) -> dict[str, tuple[str, ...]]:
+        """The outputs whose data type no rule gives -> the data types that the page has for them."""
+        tied = {name for rule in self.rules for name in re.findall(r"(\w+)(?:\[\w*\])?\.DataType", rule.check)} | {
+            self.first_data
+        }
+        types = self.support[0].tensors
+        return {name: types[name].data_types for name in self.field_names("output") if name not in tied}
+
+    def type_of(self, tensor: str, sizes: tuple[int, ...], data_type: DataType) -> DataType:
+        """Returns the data type that a tensor without indices has in drawn descriptors with this data type.
+
+        That of an output in `own_types` follows from its sizes.
+        """
+        own = self.own_types.get(tensor)
+        return DataType[own[sum(sizes) % len(own)]] if own else data_type
+
+    @cached_property
     def usual_index_types(self) -> tuple[str, ...]:
         """The data types of indices where nothing asks for one: INT64 and INT32; if the page has neither, all that it
         has.
@@ -324,9 +341,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return (*self.data_tensors, *self.field_names("output"))[0]
 
     @cached_property
-    def strided(self) -> tuple[str, ...]:
-        """The inputs that descriptors have in any layout."""
-        return tuple(field.name for field in self.fields if field.strides)
+    def strided(self) -> dict[str, str]:
+        """The inputs that descriptors have in several layouts -> which: `Field.strides`."""
+        return {field.name: field.strides for field in self.fields if field.strides}
 
     @cached_property
     def implied(self) -> dict[str, Expression]:

@@ -4,6 +4,8 @@
 - `[rules.C1]`, `[errata.E1]` and `[examples.1]` have the id as a key, without the operator's name. A rule without a
   line is derived.
 - The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
+- A table of types has one text for tensors that are alike: `"ATensor BTensor" = "1 to 8: FLOAT32, UINT64 to UINT8"`.
+  `to` stands for the types between, in the order of TYPES.
 
 A document in the long form, with lists, stays as it is.
 """
@@ -14,8 +16,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_ALIKE = re.compile(r"(\w+)Tensor\.(DimensionCount|DataType) == (\w+)Tensor\.\2")
-_ATTRIBUTES = {"DimensionCount": "number of dimensions", "DataType": "data type"}
+_ALIKE = re.compile(r"(\w+)Tensor\.(DimensionCount|DataType|Sizes) ==? (\w+)Tensor\.\2")
+_ATTRIBUTES = {"DimensionCount": "number of dimensions", "DataType": "data type", "Sizes": "sizes"}
+
+TYPES = (
+    *("FLOAT64", "FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8"),
+    *("UINT64", "UINT32", "UINT16", "UINT8"),
+)
+_TABLE = re.compile(r"(\d+)(?: to (\d+))?: (.+)")
 
 SUPPORT = "The feature level supports the data types and dimension counts of the tensors."
 
@@ -39,7 +47,30 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
         entries = document.get(part)
         if isinstance(entries, dict):
             whole[part] = [*_with_ids(entries, prefix, rules=part == "rules")]
+    tables = document.get("support")
+    if isinstance(tables, list):
+        whole["support"] = [_written_out(table) if isinstance(table, dict) else table for table in tables]
     return whole
+
+
+def _written_out(table: dict[str, Any]) -> dict[str, Any]:
+    """Returns a table of types with an entry for each tensor."""
+    if not isinstance(table.get("tensors"), dict):
+        return table
+    return table | {"tensors": {n: _supported(own) for names, own in table["tensors"].items() for n in names.split()}}
+
+
+def _supported(own: object) -> object:
+    """Returns the dimension counts and data types that a text of a table says."""
+    match = _TABLE.fullmatch(own) if isinstance(own, str) else None
+    if not match:
+        return own
+    names: list[str] = []
+    for part in match[3].split(", "):
+        first, _, last = part.partition(" to ")
+        ends = [TYPES.index(name) for name in (first, last or first) if name in TYPES]
+        names += TYPES[ends[0] : ends[-1] + 1] if len(ends) == 2 else [part]
+    return {"dimension_counts": [int(match[1]), int(match[2] or match[1])], "data_types": names}
 
 
 def _with_ids(entries: Mapping[str, Any], prefix: str, *, rules: bool) -> Iterator[Any]:

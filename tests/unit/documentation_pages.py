@@ -17,29 +17,7 @@ from opmap.documentation import Finding, findings_of, read_page
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("pages/*-*.*")}
 """File name -> text."""
 
-ENGLISH = {
-    "gather": "GATHER",
-    "gather_elements": "GATHER_ELEMENTS",
-    "gather_nd": "GATHER_ND",
-    "gather_nd1": "GATHER_ND1",
-    "scatter": "SCATTER",
-    "scatter_nd": "SCATTER_ND",
-    "slice1": "SLICE1",
-    "tile": "TILE",
-    "reverse_subsequences": "REVERSE_SUBSEQUENCES",
-    "depth_to_space1": "DEPTH_TO_SPACE1",
-    "space_to_depth1": "SPACE_TO_DEPTH1",
-    "padding1": "PADDING1",
-    "fill_value_constant": "FILL_VALUE_CONSTANT",
-    "fill_value_sequence": "FILL_VALUE_SEQUENCE",
-    "diagonal_matrix1": "DIAGONAL_MATRIX1",
-    "split": "SPLIT",
-    "join": "JOIN",
-    "one_hot": "ONE_HOT",
-    "element_wise_if": "ELEMENT_WISE_IF",
-    "diagonal_matrix": "DIAGONAL_MATRIX",
-    "element_wise_identity": "ELEMENT_WISE_IDENTITY",
-}
+ENGLISH = {name.partition(".")[0]: name.partition(".")[0].upper() for name in PAGES if ".en-US." in name}
 """Name of an English page, as `page` takes it -> operator."""
 
 WRONG = "The *DimensionCount* and *DataType* of this tensor must match *InputTensor.DimensionCount*."

@@ -31,7 +31,7 @@ def cases():
         ]
         for case in (*small[:1], *small[5::13], *special[:3], *unsigned[:3]):
             chosen[case.id] = mapping(case.desc), Inputs(case.desc, dict(case.tensors))
-    assert {id.split("/")[0].upper() for id in chosen} == OPERATORS.keys()
+    assert {id.split("/")[0].upper() for id in chosen} == {name for name, own in OPERATORS.items() if own.lower}
     return chosen
 
 

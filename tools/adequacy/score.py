@@ -113,7 +113,7 @@ def summary(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> Itera
         elif s.first:
             status = f"{s.first}{' alone' if s.alone else ''}"
         elif s.fault.tier is None:
-            status = "no operator of the package computes values"
+            status = "no operator of the package computes such values"
         elif s.due(tier):
             status = f"NOT CAUGHT{f', needs {s.fault.needs}' if s.fault.needs else ''}"
         else:

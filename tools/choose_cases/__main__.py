@@ -5,8 +5,8 @@
     python tools/choose_cases --outside MODULE SPEC OUTPUT
 
 `--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at
-most. The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write.
-It gets none of these.
+most. Operators of a family that are named together share their rows. The last form is for an operator from outside the
+package: MODULE.OPERATOR, its spec file, the JSON file to write. It gets none of these.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
         "large": [],
         "chosen of full": [],
     }
-    globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name]  # it may have no choice yet
+    globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name and _has_choice(name)]
     for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
         if count:
             others = catalogue(tier, globs=globs, variants=False)
@@ -81,6 +81,14 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
     return msgspec.structs.replace(found, variants=_variants(made, found, operator))
+
+
+def _has_choice(name: str) -> bool:
+    """Returns whether the cases of an operator are chosen already; those of a new operator are not."""
+    try:
+        return choice.choice_of(name) is not None
+    except KeyError:
+        return False
 
 
 def _all(made: dict[str, list[Case]]) -> list[Case]:

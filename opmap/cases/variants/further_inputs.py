@@ -5,6 +5,7 @@ Everything follows from the inputs that are given: no clock, no random numbers.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
@@ -32,15 +33,22 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
     """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or
-    not negative. An index out of range stays.
+    not negative. An index out of range stays. A number by which to shift changes below the width of its data type; if
+    it is not below, it stays.
     """
     desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
-        if name not in fixed:
-            bounds = desc.index_bounds.get(name)
-            tensors[name] = (
-                _other_data(tensors[name], n) if bounds is None else _other_indices(tensors[name], bounds, n)
-            )
+        bounds = desc.index_bounds.get(name)
+        if name in fixed:
+            continue
+        if bounds is not None:
+            tensors[name] = _other_indices(tensors[name], bounds, n)
+        elif desc.own_spec.field(name).chosen == "shifts":
+            tensors[name] = _other_shifts(tensors[name], n)
+        else:
+            # an operator that computes values may give the same ones if the same bits change in all its inputs
+            place = desc.own_spec.data_tensors.index(name) if desc.spec().computes_values else 0
+            tensors[name] = _other_data(tensors[name], n << place)
     return Inputs(desc, tensors)
 
 
@@ -159,6 +167,14 @@ def _signature(lowering: Lowering | None) -> object:
 
 
 # --- values ---
+
+
+def _other_shifts(tensor: Tensor, n: int) -> Tensor:
+    """Returns the tensor with the same bits changed in each number below the width, which is a power of two."""
+    width = tensor.data_type.size * 8
+    mask = (n - 1) % (width - 1) + 1
+    shifts = (shift ^ mask if shift < width else shift for shift in tensor.bits)
+    return Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, shifts))
 
 
 def _other_data(tensor: Tensor, n: int) -> Tensor:

@@ -20,11 +20,9 @@ from ...engines.arrays import from_array
 from ...engines.worker import WorkerLost
 from ...errors import InputError, ProviderError
 from ...limits import MAX_DIMENSIONS, MAX_ELEMENTS, MAX_NESTING
-from ...operators import OPERATORS
 from ...tensors import Tensor
 from .inner_graphs import bodies, outer_values, with_branches
 from .nodes import (
-    OPERATOR_NODES,
     GivenNode,
     constant_values,
     descriptor,
@@ -32,6 +30,7 @@ from .nodes import (
     find_nodes,
     is_ours,
     left_out,
+    own_operator,
     without_bool,
 )
 from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, stated_sizes, subgraphs, type_name
@@ -286,7 +285,7 @@ def _plain_data(given: GivenModel, nodes: Sequence[GivenNode], dimensions: Mappi
 
 def _index_inputs(node: GivenNode) -> list[int]:
     """Returns the numbers of a node's inputs that hold indices."""
-    descriptor_type = OPERATORS[OPERATOR_NODES[node.op_type]].descriptor
+    descriptor_type = own_operator(node.proto).descriptor
     fields = descriptor_type.spec().field_names("input")
     return [number for number, name in enumerate(fields) if name in descriptor_type.index_tensors()]
 

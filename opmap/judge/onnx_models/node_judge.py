@@ -17,7 +17,6 @@ from ...engines.arrays import dtype_of, from_array, wrong_array
 from ...engines.sessions import CPU
 from ...errors import InputError
 from ...mapping.dxdispatch import desc_json
-from ...operators import OPERATORS
 from ...tensors import settled
 from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 from ..compare import differences, unravel
@@ -26,7 +25,7 @@ from ..judge import Judge
 from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
 from .node_cases import NodeCase, ResolvedModel, UnknownValue, case_of, node_descriptor
-from .nodes import OPERATOR_NODES, GivenNode, behind, without_bool
+from .nodes import GivenNode, behind, own_operator, without_bool
 from .values import CpuValues, Opinion, known_values, reference_opinion
 
 REPORT = "opmap's descriptor of this node may be wrong: please report the model"
@@ -122,7 +121,7 @@ class NodeJudge:
         """Returns the outputs of the node by the CPU EP, where it is a judge of their type, and by ONNX's reference
         evaluator.
         """
-        operator = OPERATORS[OPERATOR_NODES[node.op_type]]
+        operator = own_operator(node.proto)
         cpu = self.cpu.opinion(self.given, node.proto, arrays)
         types = {array.dtype.name.upper() for array in (cpu or {}).values()}
         if any(data_type.name in types for data_type in operator.not_on_cpu):

@@ -14,12 +14,12 @@ import onnx
 from ...descriptors import OperatorDesc, TensorDesc, pad
 from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
-from ...operators import OPERATORS, Operator, emitted
+from ...operators import OPERATORS, Operator, emitted, operator_of
 from ...tensors import DataType, Tensor
 from .reading import GivenModel, nodes_of, subgraphs
 
-OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_type in operator.onnx_operators}
-"""ONNX operator -> the name of the operator that the DirectML EP makes of it."""
+OPERATOR_NODES = {op_type for operator in OPERATORS.values() for op_type in operator.onnx_operators}
+"""The ONNX operators of which the DirectML EP makes ours."""
 
 _COPYING = frozenset(
     (
@@ -73,6 +73,12 @@ def is_ours(node: onnx.NodeProto) -> bool:
     return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
 
 
+def own_operator(node: onnx.NodeProto) -> Operator:
+    """Returns the operator that the DirectML EP makes of a node of ours, by its attributes that are words."""
+    words = {a.name: a.s.decode("utf-8", "replace") for a in node.attribute if a.type == a.STRING}
+    return operator_of(node.op_type, words)
+
+
 def others(given: GivenModel) -> int:
     """Returns the number of nodes that are of none of our operators, those in branches and bodies too."""
     return sum(not is_ours(node) for node in nodes_of(given.model.graph))
@@ -93,7 +99,7 @@ def seen_values(given: GivenModel) -> set[str]:
 
 def _problem(node: onnx.NodeProto) -> str | None:
     """Returns why a node has no descriptor, or None."""
-    operator = OPERATORS[OPERATOR_NODES[node.op_type]]
+    operator = own_operator(node)
     spec, further = operator.descriptor.spec(), operator.constant_inputs
     tensors, _ = _inputs(node)
     inputs = len(spec.tensor_fields("input", len(tensors)))
@@ -106,13 +112,16 @@ def _problem(node: onnx.NodeProto) -> str | None:
         wanted = f"{wanted} inputs and {outputs} output{plural}"
         return f"{node.op_type} must have {wanted}, got {len(node.input)} and {len(node.output)}"
     if wrong:
-        return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
+        alike = [o.modes for o in OPERATORS.values() if node.op_type in o.onnx_operators]
+        words = [word for modes in alike for name in wrong for word in modes.get(name, ())]
+        more = f"; known words are {names(words)}" if words else ""
+        return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}{more}"
     return None
 
 
 def _inputs(node: onnx.NodeProto) -> tuple[list[str], dict[str, str]]:
     """Returns the tensors of a node, and its constant inputs by their ONNX names. A constant input may be left out."""
-    names = OPERATORS[OPERATOR_NODES[node.op_type]].constant_inputs
+    names = own_operator(node).constant_inputs
     tensors = [name for i, name in enumerate(node.input) if i not in names]
     return tensors, {names[i]: name for i, name in enumerate(node.input) if i in names and name}
 
@@ -146,7 +155,7 @@ def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
 
 
 def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
-    operator = OPERATORS[OPERATOR_NODES[node.op_type]]
+    operator = own_operator(node)
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     attributes = {a.name: value for a in node.attribute if (value := _value(operator, a)) is not None}
     tensors, constants = _inputs(node)

@@ -192,7 +192,8 @@ class TestOpsets:
         since = {"Gather": 1, "GatherElements": 11, "GatherND": 11, "ScatterElements": 11, "ScatterND": 11}
         since |= {"Slice": 10, "Tile": 6, "Split": 13, "Concat": 4, "ReverseSequence": 10, "OneHot": 9, "Where": 9}
         since |= {"DepthToSpace": 1, "SpaceToDepth": 1, "Pad": 11, "ConstantOfShape": 9, "Trilu": 14, "EyeLike": 9}
-        since |= {"Transpose": 1, "Expand": 8, "Range": 11}
+        since |= {"Transpose": 1, "Expand": 8, "Range": 11, "BitShift": 11}
+        since |= dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), 18)
         words = {"CRD": 11, "wrap": 19}
         until = {"ScatterElements": 17, "ScatterND": 17, "Pad": 20, "ConstantOfShape": 19, "EyeLike": 21}
         until |= {"Transpose": 22, "Expand": 22}

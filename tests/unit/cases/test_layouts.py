@@ -84,7 +84,8 @@ class TestCases:
     def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self, step):
         for case in laid_out()[::step]:
             assert () == tuple(case.desc.violations()), case.id
-            if not writes_twice(case) and not case.desc.spec().running:
+            shifted = any(field.chosen for field in case.desc.spec().fields)
+            if not writes_twice(case) and not case.desc.spec().running and not shifted:
                 assert None not in case.expected, case.id
 
     @pytest.mark.slow

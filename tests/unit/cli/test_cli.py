@@ -360,6 +360,7 @@ class TestRules:
             "SLICE1.S1",
             "DEPTH_TO_SPACE1.S1",
             "SPACE_TO_DEPTH1.S1",
+            *(f"ELEMENT_WISE_BIT_{name}.S1" for name in ("AND", "OR", "XOR", "NOT")),
             "PADDING1.S1",
             "PADDING1.D1",
         ]

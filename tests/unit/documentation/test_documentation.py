@@ -75,6 +75,7 @@ class TestThePages:
             ),
             ([(129, "DIAGONAL_MATRIX1.E1")], "diagonal_matrix1.en-US.md"),
             ([(50, "ELEMENT_WISE_IF.E1")], "element_wise_if.en-US.md"),
+            ([(75, "ELEMENT_WISE_BIT_XOR.E1")], "element_wise_bit_xor.en-US.md"),
             *(([], f"{name}.en-US.md") for name in ("split", "join", "one_hot", "depth_to_space1", "padding1")),
         ],
     )
@@ -102,6 +103,7 @@ class TestThePages:
             "join": "F1 C1 C4 C5",
             "one_hot": "F1 C4 C5",
             "element_wise_if": "C1 C2 C3 C6 C7 C8",
+            **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
         }.get(name.split(".")[0])
         if unread:
             operator = ENGLISH[name.split(".")[0]]
@@ -154,11 +156,6 @@ class TestTheShippedSpecs:
 TUPLE = "InputTensor.DimensionCount - indexTupleSize)"
 STRIDES = "### -field InputWindowStrides\n\nType: \\_Field\\_size\\_(DimensionCount) <b>const "
 CORRECTIONS = {
-    "depth_to_space1": [],
-    "padding1": [],
-    "fill_value_constant": [],
-    "fill_value_sequence": [],
-    "diagonal_matrix": [],
     "diagonal_matrix1": [
         (
             "Value: 7\nDiagonalFillBegin: 0\nDiagonalFillEnd: 1\n",
@@ -175,7 +172,10 @@ CORRECTIONS = {
         ("    [[9, 8], [7, 6]] //", "BTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[9, 8], [7, 6]] //"),
         ("    [[1, 8], [3, 4]] //", "OutputTensor: (Sizes:{2,2}, DataType:FLOAT32)\n[[1, 8], [3, 4]] //"),
     ],
-    "element_wise_identity": [],
+    "element_wise_bit_xor": [
+        ("InputTensor: (", "ATensor: ("),
+        ("OutputTensor: (", "BTensor: (Sizes:{2,2}, DataType:UINT8)\n[[255, 255],\n [255, 255]]\n\nOutputTensor: ("),
+    ],
     "space_to_depth1": [
         (
             "{ Batch, Channels / (BlockSize * BlockSize), Height * BlockSize, Width * BlockSize }",
@@ -278,7 +278,7 @@ class TestCorrectedPages:
     def corrected(self, name: str, wording: str = RIGHT[0]) -> str:
         """An English page without its contradictions."""
         prose = [(WRONG, wording)] if WRONG in page(name) else []
-        return replaced(page(name), *CORRECTIONS[name], *prose)
+        return replaced(page(name), *CORRECTIONS.get(name, ()), *prose)
 
     @pytest.mark.parametrize("name", ENGLISH)
     def test_errata(self, name):

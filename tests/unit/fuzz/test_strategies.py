@@ -70,14 +70,15 @@ class TestCases:
 
     @given(strategies.cases())
     def test_have_indices_in_range(self, case):
-        """Every output element has a documented value, but one that rounding may change, and one that must be written
-        twice.
+        """Every output element has a documented value, but one that rounding may change, one that must be written
+        twice, and one that is shifted too far.
         """
         desc = case.desc
         crowded = any(
             t.element_count > desc.output.element_count for n, t in desc.tensors.items() if n == "UpdatesTensor"
         )
-        assert desc.spec().running or crowded or None not in case.expected
+        shifted = any(field.chosen for field in desc.spec().fields)
+        assert desc.spec().running or crowded or shifted or None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
 
     def test_hold_special_values(self):

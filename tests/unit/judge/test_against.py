@@ -49,6 +49,7 @@ class TestQuestions:
             "PADDING1.S1",
             "PADDING1.D1",
             "FILL_VALUE_CONSTANT.S1",
+            *(f"ELEMENT_WISE_BIT_{name}.S1" for name in ("AND", "OR", "XOR", "NOT")),
         } == unbreakable, "the highest feature level supports everything"
         assert set(rules) - unbreakable <= {question.source for question in ALL}
         examples = {(q.desc.operator, q.source) for q in ALL if q.source.startswith("example")}

@@ -30,6 +30,11 @@ OTHER = "OPMAP_ONNX_TESTS"
 """The variable that names the folder with the node tests of another version of onnx."""
 
 OPERATORS = [
+    "bitshift",
+    "bitwiseand",
+    "bitwisenot",
+    "bitwiseor",
+    "bitwisexor",
     "clip",
     "concat",
     "constantofshape",
@@ -94,6 +99,8 @@ class TestOnnxNodeTests:
             *(f"test_{n}" for n in ("triu_out_neg_out", "triu_one_row", "tril_out_pos", "tril_square_neg")),
             *("test_eyelike_without_dtype", "test_eyelike_populate_off_main_diagonal", "test_tile"),
             *("test_transpose_default", "test_transpose_all_permutations_3", "test_expand_dim_unchanged"),
+            *("test_bitwise_and_ui64_bcast_3v1d", "test_bitwise_or_i16_4d", "test_bitwise_xor_ui8_bcast_4v3d"),
+            *("test_bitwise_not_3d", "test_bitshift_left_uint16", "test_bitshift_right_uint64"),
         ],
     )
     def test_passes(self, name, tmp_path, capsys):

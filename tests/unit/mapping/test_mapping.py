@@ -40,6 +40,8 @@ def directml(model, fed):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("Transpose", "Expand"):
         return of_strides(node, shapes, types)
+    if node.op_type.startswith("Bit"):
+        return of_elements(node, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
         output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -110,20 +112,32 @@ def of_strides(node, shapes, types):
     NumPy gives the strides of the permuted or broadcast input. The EP gives a dimension of size 1 of an Expand the
     stride 0.
     """
-    data = types[node.input[0]]
-    elements = np.empty(shapes[node.input[0]], f"V{data.size}")
-    if node.op_type == "Transpose":
-        view = elements.transpose(*(list(a.ints) for a in node.attribute))
-    else:
-        sizes = pad(shapes[node.output[0]], max(len(shapes[node.output[0]]), 4))
-        view = np.broadcast_to(elements, sizes)
-    strides = tuple(stride // data.size for stride in view.strides)
+    data, shape = types[node.input[0]], shapes[node.input[0]]
     if node.op_type == "Expand":
-        ones = pad(elements.shape, view.ndim)
-        strides = tuple(0 if ones[d] == 1 else stride for d, stride in enumerate(strides))
+        output = TensorDesc(data, pad(shapes[node.output[0]], 4))
+        return "ELEMENT_WISE_IDENTITY", (repeated(data, shape, output.sizes), output)
+    view = np.empty(shape, f"V{data.size}").transpose(*(list(a.ints) for a in node.attribute))
     packed = TensorDesc(data, view.shape)
-    strided = TensorDesc(data, view.shape, strides)
+    strided = TensorDesc(data, view.shape, tuple(stride // data.size for stride in view.strides))
     return "ELEMENT_WISE_IDENTITY", (packed if strided.packed else strided, packed)
+
+
+def repeated(data_type, shape, sizes):
+    """Returns an input as the DirectML EP broadcasts it: NumPy's strides, and 0 in a dimension of size 1."""
+    view = np.broadcast_to(np.empty(shape, f"V{data_type.size}"), sizes)
+    ones = pad(shape, view.ndim)
+    strides = (0 if ones[d] == 1 else stride // data_type.size for d, stride in enumerate(view.strides))
+    strided = TensorDesc(data_type, sizes, tuple(strides))
+    return TensorDesc(data_type, sizes) if strided.packed else strided
+
+
+def of_elements(node, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of an element-wise node, padded to four dimensions."""
+    names = {f"Bitwise{name.title()}": f"BIT_{name}" for name in ("AND", "OR", "XOR", "NOT")}
+    name = names.get(node.op_type) or f"BIT_SHIFT_{node.attribute[0].s.decode()}"
+    output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
+    inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input)
+    return f"ELEMENT_WISE_{name}", (*inputs, output)
 
 
 def of_arrays(node, shapes, types):

@@ -139,6 +139,10 @@ def by_definition(case):
     lowering = operator.lowering(case.desc)
     if lowering.op_type not in DEFINITIONS:
         outputs = ReferenceEvaluator(mapped.model).run(None, arrays_of(mapped, case))
+        if lowering.op_type == "BitShift":  # the page says nothing of a shift by the width or more
+            width, shifts = 8 * case.desc.output.data_type.size, case.tensors["BTensor"].bits
+            bits = zip(from_array(outputs[0]).bits, shifts, strict=True)
+            return [[value if shift < width else None for value, shift in bits]]
         return [list(from_array(np.asarray(output)).bits) for output in outputs]
     arrays = []
     fed = mapped.feed(case.tensors) if lowering.in_memory else case.tensors
@@ -170,14 +174,14 @@ class TestValues:
     """The interpreter of the page against ONNX's definition."""
 
     @NUMBERS
-    @pytest.mark.parametrize("operator", OPERATORS)
+    @pytest.mark.parametrize("operator", [name for name, own in OPERATORS.items() if own.lower])
     def test_random_descriptors(self, operator, count):
-        """Random descriptors: the same bits, and none exactly where an element is written twice."""
+        """Random descriptors: the same bits, and none exactly where an element is written twice or a shift too far."""
         for case in random_cases(operator, count):
             assert by_definition(case) == list(map(list, case.inputs.all_expected.values())), case.id
 
     @NUMBERS
-    @pytest.mark.parametrize("operator", OPERATORS)
+    @pytest.mark.parametrize("operator", [name for name, own in OPERATORS.items() if own.lower])
     def test_on_the_cpu(self, operator, count):
         """The model of each descriptor gives them on the CPU EP, if it has a kernel."""
         ran = 0

@@ -111,7 +111,7 @@ class TestComplete:
     def test_a_tier(self, verify):
         code, line = verify("smoke")
         wanted = (
-            rf"complete: 912 cases and probes of tier smoke, opmap [\d.]+, \d+ of 866 cases {CPU}, none failed{END}"
+            rf"complete: 1,077 cases and probes of tier smoke, opmap [\d.]+, \d+ of 1,031 cases {CPU}, none failed{END}"
         )
         assert code == 0
         assert re.fullmatch(wanted.replace("(", r"\(").replace(")", r"\)"), line)
@@ -164,7 +164,7 @@ EDITS = {
     "a smaller selection": (
         ("selection.filter", ["tile/*"]),
         RECORDS
-        + r"must hold records of the \d\d cases and probes of \$\.selection only, got one of \S+ \(\d+ are foreign\)",
+        + r"must hold records of the \d\d cases and probes of \$\.selection only, got one of \S+ \([\d,]+ are foreign\)",
     ),
     "no tier": (
         ("selection.tier", "quick"),
@@ -288,7 +288,9 @@ class TestDamage:
         [first, second, *others] = records(bundles / "smoke")
         write_records(bundles / "smoke", [first, *others])
         agree(bundles / "smoke")
-        wanted = f"must hold a record of each of the 912 cases and probes of $.selection, got none of {second['case']}"
+        wanted = (
+            f"must hold a record of each of the 1,077 cases and probes of $.selection, got none of {second['case']}"
+        )
         assert (1, f"{RECORDS}{wanted} (of 1 there is none)") == verify("smoke")
 
     def test_a_record_is_there_twice(self, verify, bundles):
@@ -351,7 +353,7 @@ class TestDamage:
         edit_run(bundles / "smoke", "selection.ids", run["selection"]["ids"])
         code, line = verify("smoke")
         assert code == 1
-        assert line.endswith(f"got none of {values[1]['case']} (of 911 there is none)")
+        assert line.endswith(f"got none of {values[1]['case']} (of 1,076 there is none)")
 
     def test_a_file_is_cut(self, verify, bundles):
         path = bundles / "smoke" / "run.json"

@@ -201,7 +201,7 @@ class TestErrata:
             *("GATHER_ND.E1", "GATHER_ND.E2", "GATHER_ND.E3", "GATHER_ND.E4", "GATHER_ND.E5"),
             *("SCATTER_ND.E1", "SCATTER_ND.E2", "SCATTER_ND.E3", "SCATTER_ND.E4", "SCATTER_ND.E5", "SCATTER_ND.E6"),
             *("SCATTER_ND.E7", "SCATTER_ND.E8"),
-            *("SLICE1.E1", "SLICE1.E2", "SPACE_TO_DEPTH1.E1"),
+            *("SLICE1.E1", "SLICE1.E2", "SPACE_TO_DEPTH1.E1", "ELEMENT_WISE_BIT_XOR.E1"),
             *("GATHER_ND1.E1", "GATHER_ND1.E2", "GATHER_ND1.E3", "GATHER_ND1.E4", "GATHER_ND1.E5", "GATHER_ND1.E6"),
             "GATHER_ND1.E7",
             "DIAGONAL_MATRIX1.E1",
@@ -301,7 +301,17 @@ class TestShortForm:
         assert [rule] == completed({"struct": "S", "rules": {"C1": rule}})["rules"]
         assert [{}] == completed({"struct": "S", "rules": [{}], "operator": 3})["rules"]
 
-    @pytest.mark.parametrize("part", ["page", "rules", "errata", "examples", "struct"])
+    def test_tables_of_types(self):
+        """Tensors that are alike share a text; `to` stands for the types between. Any other text stays, and is refused."""
+        tables = [{"tensors": {"A B": "1 to 8: FLOAT16, UINT64 to UINT16", "C": "4: INT8"}}]
+        types = ["FLOAT16", "UINT64", "UINT32", "UINT16"]
+        expected = {key: {"dimension_counts": [1, 8], "data_types": types} for key in "AB"}
+        expected |= {"C": {"dimension_counts": [4, 4], "data_types": ["INT8"]}}
+        assert [{"tensors": expected}] == completed({"struct": "S", "support": tables})["support"]
+        odd = [{"tensors": {"A": "FLOAT16"}}, {"tensors": {"A": {"data_types": []}}}, {"tensors": 3}, 7]
+        assert odd == completed({"struct": "S", "support": odd})["support"]
+
+    @pytest.mark.parametrize("part", ["page", "rules", "errata", "examples", "support", "struct"])
     @pytest.mark.parametrize("value", ["7", "[7]", "{ C1 = 7 }", "{ C1 = { check = 7, line = 1 } }", "'x'"])
     def test_a_wrong_type_is_refused(self, tmp_path, part, value):
         """As an InputError, whatever stands in its place."""

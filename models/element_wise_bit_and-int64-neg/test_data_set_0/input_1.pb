@@ -1,0 +1,1 @@
+BBTensorJ È-ÔÁAer˜•éÅI!d c¥·ÑÜÜU¨0a©Yª˜G
