@@ -7,6 +7,7 @@ made and few are kept. A pair that no row has counts as impossible.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 from adequacy.score import score
 
 from opmap.cases.case import Case, retyped
@@ -23,6 +26,7 @@ from opmap.cases.random_cases import data_types, dimension_counts, index_types, 
 from opmap.cases.values import DATA_PATTERNS
 from opmap.descriptors import OperatorDesc
 from opmap.errors import PseudocodeError
+from opmap.faults import FAULTS, Fault
 from opmap.operators import Operator, size_classes
 from opmap.operators.random_source import RandomSource, SeededSource, draw_sizes, pick
 from opmap.tensors import DataType
@@ -137,37 +141,46 @@ def rows(operator: Operator, draws: int) -> dict[int, Choice]:
             row = covering_row(operator, seed)
         except PseudocodeError:
             continue
-        if all(row.choice[name] in names for name, names in classes.items()) and cases_in(row.desc, row.choice):
+        if all(row.choice[name] in names for name, names in classes.items()) and possible_values(row.desc, row.choice):
             found[seed] = tuple(row.choice.values())
     return found
 
 
-def combinations(choice: Choice, size: int) -> list[tuple[tuple[int, str], ...]]:
-    """Returns the combinations of `size` classes, each with the number of its parameter."""
-    return list(itertools.combinations(enumerate(choice), size))
+class Combinations:
+    """The combinations of `size` classes that any row holds. `numbers` gives each one a number from 0.
 
-
-def cover(found: dict[int, Choice], size: int, start: Iterable[int] = ()) -> list[int]:
-    """Returns the seeds of rows that hold every combination of `size` classes that any row holds, the richest rows
-    first.
-
-    Combinations that the rows of `start` hold are left out.
+    `held` has for each seed the numbers that its row holds. A class stands with the number of its parameter.
     """
-    held = {seed: set(combinations(choice, size)) for seed, choice in found.items()}
-    seen = set().union(*(held[seed] for seed in start))
-    gains, chosen = {seed: len(own - seen) for seed, own in held.items()}, []
-    while gains:
-        best = max(gains, key=lambda seed: (gains[seed], -seed))
-        gain = len(held[best] - seen)
-        if gain < gains[best]:  # out of date: rows that were chosen meanwhile hold some of it
-            gains[best] = gain
-        elif gain:
-            seen |= held[best]
-            chosen.append(best)
-            del gains[best]
-        else:
-            break
-    return chosen
+
+    def __init__(self, found: Mapping[int, Choice], size: int) -> None:
+        self.numbers: dict[tuple[tuple[int, str], ...], int] = {}
+        self.held = {seed: self._numbered(itertools.combinations(enumerate(own), size)) for seed, own in found.items()}
+
+    def _numbered(self, combinations: Iterable[tuple[tuple[int, str], ...]]) -> npt.NDArray[np.int32]:
+        return np.array([self.numbers.setdefault(one, len(self.numbers)) for one in combinations], np.int32)
+
+    def cover(self, start: Iterable[int] = ()) -> list[int]:
+        """Returns the seeds of rows that hold every combination, the richest rows first.
+
+        Combinations that the rows of `start` hold are left out.
+        """
+        missing = np.ones(len(self.numbers), bool)
+        for seed in start:
+            missing[self.held[seed]] = False
+        gains, chosen = [(-int(missing[own].sum()), seed) for seed, own in self.held.items()], []
+        heapq.heapify(gains)
+        while gains:
+            gain, best = gains[0]
+            now = -int(missing[self.held[best]].sum())
+            if now > gain:  # out of date: rows that were chosen meanwhile hold some of it
+                heapq.heapreplace(gains, (now, best))
+            elif now:
+                missing[self.held[best]] = False
+                chosen.append(best)
+                heapq.heappop(gains)
+            else:
+                break
+        return chosen
 
 
 def catching(operator: Operator, seeds: Iterable[int], start: list[int]) -> list[int]:
@@ -175,20 +188,23 @@ def catching(operator: Operator, seeds: Iterable[int], start: list[int]) -> list
 
     A fault that no row catches in TRIED rows counts as one that cannot change the operator.
     """
-    missed, chosen = _missed(operator, start, example_cases(operator)), []
+    due = {name: fault for name, fault in FAULTS.items() if fault.tier == "smoke"}
+    missed, chosen = _missed(operator, start, due, example_cases(operator)), []
     for seed in itertools.islice((seed for seed in seeds if seed not in start), TRIED):
-        if missed and (still := _missed(operator, [seed])) & missed != missed:
-            missed &= still
+        if missed and (still := _missed(operator, [seed], missed)) != missed:
+            missed = still
             chosen.append(seed)
     print(f"  not caught: {' '.join(sorted(missed)) or 'none'}", flush=True)
     return chosen
 
 
-def _missed(operator: Operator, seeds: list[int], cases: Iterable[Case] = ()) -> set[str]:
-    """Returns the names of the faults of `smoke` that no case of these rows catches."""
+def _missed(
+    operator: Operator, seeds: list[int], faults: Mapping[str, Fault], cases: Iterable[Case] = ()
+) -> dict[str, Fault]:
+    """Returns the faults of these that no case of these rows catches."""
     rows = (covering_row(operator, seed) for seed in seeds)
     own = [*cases, *(case for row in rows for case in cases_in(row.desc, row.choice))]
-    return {s.name for s in score(own) if s.due("smoke") and not s.caught_by}
+    return {s.name: s.fault for s in score(own, faults) if not s.caught_by}
 
 
 def extra(operator: Operator, part: str, draws: int) -> list[int]:
@@ -240,24 +256,22 @@ def _choose(operator: Operator, draws: int) -> Rows:
     """Returns the chosen rows of so many. Prints what was found, and the classes that no row has."""
     begin, classes = time.monotonic(), parameters(operator)
     found = rows(operator, draws)
-    smoke = cover(found, 1)
+    classes_held, pairs_held, triples_held = (Combinations(found, size) for size in (1, 2, 3))
+    smoke = classes_held.cover()
     smoke += catching(operator, found, smoke)
-    pairs = smoke + cover(found, 2, smoke)
-    triples = cover(found, 3, pairs)
+    pairs = smoke + pairs_held.cover(smoke)
+    triples = triples_held.cover(pairs)
     spent = round(time.monotonic() - begin)
     counts = f"{len(found)} rows, {len(smoke)} for smoke, {len(pairs)} for pairs, {len(triples)} for triples"
     print(f"{operator.name} {counts}, {spent} s", flush=True)
-    seen = {pair for choice in found.values() for pair in combinations(choice, 2)}
-    held = {one for choice in found.values() for one in enumerate(choice)}
     for i, (name, own) in enumerate(classes.items()):
-        for lacking in (c for c in own if (i, c) not in held):
+        for lacking in (c for c in own if ((i, c),) not in classes_held.numbers):
             print(f"  no row has {name} {lacking}", flush=True)
     numbered = [[(i, name, c) for c in own] for i, (name, own) in enumerate(classes.items())]
     impossible = tuple(
         f"{a} {x}, {b} {y}"
         for first, second in itertools.combinations(numbered, 2)
         for (i, a, x), (j, b, y) in itertools.product(first, second)
-        if ((i, x), (j, y)) not in seen
+        if ((i, x), (j, y)) not in pairs_held.numbers
     )
-    possible = {triple for choice in found.values() for triple in combinations(choice, 3)}
-    return Rows(smoke, pairs, triples, extra(operator, "wide", draws), impossible, len(possible))
+    return Rows(smoke, pairs, triples, extra(operator, "wide", draws), impossible, len(triples_held.numbers))

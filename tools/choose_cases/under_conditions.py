@@ -57,12 +57,11 @@ def choose(operator: str, before: Sequence[Case], count: int, pool: int) -> list
     names = [(operator, number) for number in range(pool)]
     with ProcessPoolExecutor() as processes:
         drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])
-        tier_ids = {case.id for case in before}
-        tier_rows = [_row(case) for case in before if not is_large(case.desc)]
         rows = list(itertools.chain.from_iterable(drawn))
-    print(f"{len(tier_rows)} cases of the tier without chosen ones, {len(rows)} cases in the pool", flush=True)
-    encoded = Coder()
-    caught, pool_cases = encoded.cases(tier_rows), encoded.cases(rows)
+    tier_ids, encoded = {case.id for case in before}, Coder()
+    pool_cases = encoded.cases(rows)
+    caught = encoded.shared(before, pool_cases.shown.any(axis=0))
+    print(f"{len(before)} cases of the tier without chosen ones, {len(rows)} cases in the pool", flush=True)
     first_held_out = len(rows) - len(rows) // HELD_OUT
     free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in tier_ids and row[4] <= MAX_BYTES]
     price = np.array([rows[i][3] for i in free]) / FREE_ELEMENTS + 1
@@ -92,11 +91,14 @@ def _rows_of(names: Sequence[Name]) -> list[Row]:
 
 
 def _row(case: Case) -> Row:
-    (features,) = read_features([case])
-    values = tuple(value_of(entry, features) for entry in ENTRIES)
     tensors = case.desc.tensors.values()
     elements, largest = sum(t.element_count for t in tensors), max(t.minimum_size_in_bytes for t in tensors)
-    return case.id, values, shown_effects(case), elements, largest
+    return case.id, _values(case), shown_effects(case), elements, largest
+
+
+def _values(case: Case) -> tuple[Hashable, ...]:
+    (features,) = read_features([case])
+    return tuple(value_of(entry, features) for entry in ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,21 @@ class Coder:
     def _codes(self, values: tuple[Hashable, ...]) -> list[int]:
         pairs = zip(self._numbers, values, strict=True)
         return [numbers.setdefault(value, len(numbers) - 1) for numbers, value in pairs]
+
+    def shared(self, cases: Iterable[Case], effects: npt.NDArray[np.bool_]) -> Cases:
+        """Returns what other cases show of these effects. A value without a number counts as none.
+
+        Cases with equal values are one case. The smallest ones come first, and the rest adds nothing to most of them.
+        """
+        found: dict[tuple[int, ...], npt.NDArray[np.bool_]] = {}
+        for case in sorted(cases, key=lambda case: case.desc.output.element_count):
+            if is_large(case.desc):
+                continue
+            codes = tuple(own.get(value, -1) for own, value in zip(self._numbers, _values(case), strict=True))
+            shown = found.setdefault(codes, np.zeros(len(EFFECTS), bool))
+            if (effects & ~shown).any():
+                shown |= shown_effects(case)
+        return Cases(np.array([*found]), np.array([*found.values()]))
 
 
 # --- the faults that are left ---------------------------------------------------------------------------------------
