@@ -26,7 +26,7 @@ from choose_cases import parts, rows, under_conditions  # found by the line abov
 from choose_cases.variants import in_variants
 from opmap.cases import choice
 from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, example_cases
+from opmap.cases.catalogue import Listed, example_cases, listed
 from opmap.cases.choice import VARIANTS_OF, Choice
 from opmap.cases.parameters import is_large
 from opmap.cases.registration import register_operator
@@ -76,8 +76,8 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
     globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name and _has_choice(name)]
     for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
         if count:
-            others = catalogue(tier, globs=globs, variants=False)
-            made[part] = under_conditions.choose(operator.name, [*others, *_all(made)], count, pool)
+            before = [*listed(tier, globs=globs, variants=False), *map(Listed.of, _all(made))]
+            made[part] = under_conditions.choose(operator.name, before, count, pool)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
     return msgspec.structs.replace(found, variants=_variants(made, found, operator))

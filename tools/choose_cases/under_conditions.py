@@ -10,9 +10,10 @@ chosen cases catch is printed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb, prod
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from bench.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 
 from opmap.cases.case import Case
+from opmap.cases.catalogue import Listed
 from opmap.cases.parameters import is_large
 from opmap.cases.random_cases import drawn_case
 from opmap.cases.values import seed_of
@@ -49,7 +51,7 @@ Row = tuple[str, tuple[Hashable, ...], tuple[bool, ...], int, int]
 bytes."""
 
 
-def choose(operator: str, before: Sequence[Case], count: int, pool: int) -> list[Case]:
+def choose(operator: str, before: Sequence[Listed], count: int, pool: int) -> list[Case]:
     """Returns at most `count` chosen cases from a pool of so many, the most useful first.
 
     `before` are the tier's other cases.
@@ -101,6 +103,28 @@ def _values(case: Case) -> tuple[Hashable, ...]:
     return tuple(value_of(entry, features) for entry in ENTRIES)
 
 
+class Known:
+    """What is known of a case that is listed: computed once, for all operators that the command names."""
+
+    def __init__(self, build: Callable[[], Case]) -> None:
+        self._build = build
+
+    @cached_property
+    def values(self) -> tuple[Hashable, ...] | None:
+        """Its value of each entry; None if it is large."""
+        case = self._build()
+        return None if is_large(case.desc) else _values(case)
+
+    @cached_property
+    def shown(self) -> tuple[bool, ...]:
+        """Whether each effect changes its output."""
+        return shown_effects(self._build())
+
+
+_KNOWN: dict[str, Known] = {}
+"""What is known of each case, by its id."""
+
+
 @dataclass(frozen=True)
 class Cases:
     """Many cases as arrays with one row per case.
@@ -142,19 +166,19 @@ class Coder:
         pairs = zip(self._numbers, values, strict=True)
         return [numbers.setdefault(value, len(numbers) - 1) for numbers, value in pairs]
 
-    def shared(self, cases: Iterable[Case], effects: npt.NDArray[np.bool_]) -> Cases:
+    def shared(self, cases: Iterable[Listed], effects: npt.NDArray[np.bool_]) -> Cases:
         """Returns what other cases show of these effects. A value without a number counts as none.
 
-        Cases with equal values are one case. The smallest ones come first, and the rest adds nothing to most of them.
+        Cases with equal values are one case: most of them add nothing, and their effects are not computed.
         """
         found: dict[tuple[int, ...], npt.NDArray[np.bool_]] = {}
-        for case in sorted(cases, key=lambda case: case.desc.output.element_count):
-            if is_large(case.desc):
-                continue
-            codes = tuple(own.get(value, -1) for own, value in zip(self._numbers, _values(case), strict=True))
-            shown = found.setdefault(codes, np.zeros(len(EFFECTS), bool))
-            if (effects & ~shown).any():
-                shown |= shown_effects(case)
+        for case in cases:
+            known = _KNOWN.setdefault(case.id, Known(case.build))
+            if known.values is not None:
+                codes = tuple(own.get(value, -1) for own, value in zip(self._numbers, known.values, strict=True))
+                shown = found.setdefault(codes, np.zeros(len(EFFECTS), bool))
+                if (effects & ~shown).any():
+                    shown |= known.shown
         return Cases(np.array([*found]), np.array([*found.values()]))
 
 
