@@ -293,6 +293,7 @@ class _State:
             session.results.order(session.items)
             session.ran_in_order([id for ids in self._order.values() for id in ids])
             end_run(session, quick, self.unwritten)
+            self.tally = session.results.tally()  # some may be flaky
             self.report = str(session.bundle.folder / "report.html")
 
     def header(self) -> str:

@@ -133,6 +133,7 @@ class Change(enum.StrEnum):
 
     NEW_FAILURE = "new failure"
     FIXED = "fixed"
+    NEWLY_FLAKY = "newly flaky"
     NEWLY_UNSUPPORTED = "newly unsupported"
     NEWLY_FALLBACK = "newly fallback"
     NEWLY_NOT_PROVEN = "newly not proven"

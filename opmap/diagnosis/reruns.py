@@ -69,7 +69,7 @@ def reruns(
     alone: dict[str, Verdict] = {}
     for item in chosen:
         alone[item.id] = run_after(fresh, (), item).verdict
-        if alone[item.id].failed or alone[item.id] is Verdict.NOT_RUN:
+        if alone[item.id].standing != "right":
             yield item.id, Rerun(alone[item.id], None, 0)
         else:
             right[item.id] = item

@@ -234,16 +234,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # 16 bytes l
 
         A case that the baseline does not have is a new failure if it fails.
         """
-        if self.verdict in _CHANGES:
+        if self.verdict is Verdict.FLAKY:
+            return None if self.before is Verdict.FLAKY else Change.NEWLY_FLAKY
+        if self.verdict in _CHANGES and self.verdict != self.before:
             elsewhere = self.placement is not None and bool(self.placement.elsewhere)
             return Change.NEWLY_FALLBACK if self.verdict is Verdict.FALLBACK and elsewhere else _CHANGES[self.verdict]
         if self.failed:
-            return None if self.verdict is Verdict.FLAKY else Change.NEW_FAILURE
+            return None if self.verdict is Verdict.UNEXPECTED_PASS else Change.NEW_FAILURE
         if self.before is None:
             return None
         if self.verdict in (Verdict.NOT_RUN, Verdict.SKIPPED):
             return None if self.before in NOT_RUN else Change.NO_LONGER_RUN
         failed = self.before is Verdict.KNOWN_FAILURE or (self.before.failed and self.before not in _BY_CHANCE)
+        failed = failed and not (self.before is Verdict.FALLBACK and not self.proven)  # it is still only asserted
         return Change.FIXED if failed and self.verdict.standing == "right" else None
 
     @property
@@ -265,6 +268,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # 16 bytes l
         for key, output in outputs.items():
             if right if output.actual is None else not self._allows(output.expected, output.actual):
                 return key, f"the expected output, as the verdict is {self.verdict}"
+        if self.failure and self.verdict.standing != "excused":
+            return "failure", f"null, as the verdict is {self.verdict}"
         passed = is_case and self.verdict is Verdict.PASS
         if right and (self.stage is Stage.COMPARE or (passed and self.stage)):
             return "stage", f"null, as the verdict is {self.verdict}"

@@ -85,7 +85,7 @@ def _of_repetitions(records: Sequence[Record]) -> Record:
     if len({_comparable(record) for record in ran}) > 1:
         wrong = next((record for record in ran if not record.good), ran[0])
         message = f"{len(records)} runs gave {', '.join(map(_got, records))}"
-        return _changed(wrong, Verdict.FLAKY, message, stage=None, kinds=None)
+        return _changed(wrong, Verdict.FLAKY, message, **_NO_FAILURE)
     return next((record for record in records if record.verdict == Verdict.NOT_RUN), records[0])
 
 
@@ -105,14 +105,20 @@ def _comparable(record: Record) -> bytes:
 
 def _again(record: Record, rerun: Rerun) -> Record:
     """Returns the record of a failed case after it was run again."""
-    if rerun.alone is Verdict.NOT_RUN or rerun.alone.failed or rerun.after in (None, Verdict.NOT_RUN):
+    if rerun.alone.standing != "right" or rerun.after is None:
         return record
     after = f"{rerun.before} earlier case{'s' * (rerun.before != 1)}"
     if rerun.after.failed:
         return _changed(record, record.verdict, f"fails only after {after}, and passes alone")
+    if rerun.after.standing != "right":
+        return record
     ways = f"after the same {after}, and alone" if rerun.before else "alone"
     message = f"{_got(record)}, and right when it was run again {ways}"
-    return _changed(record, Verdict.FLAKY, message, stage=None, kinds=None, failure=None)
+    return _changed(record, Verdict.FLAKY, message, **_NO_FAILURE)
+
+
+_NO_FAILURE = {"stage": None, "kinds": None, "failure": None}
+"""What a flaky record does not have: no other run can have the same failure."""
 
 
 # --- known failures and the baseline ---
@@ -198,16 +204,19 @@ def failure(record: Record) -> str | None:
     """Returns how a case failed, in words that two runs with the same failure have in common; None if it did not fail.
 
     It is the verdict and the stage with the digest of a wrong output, or with the source file and the HRESULT of an
-    error. Line numbers are left out: they differ between versions. Without these, the message counts.
+    error. Line numbers are left out: they differ between versions. Without these, the message counts, without addresses
+    in memory.
     """
     if not record.failed or record.verdict in FINAL:
         return None
     if record.verdict is Verdict.MISMATCH and (digest := record.digest):
         detail: str | None = f"SHA-256 {digest}"
-    elif record.verdict.standing == "broken":
-        detail = _LINE.sub("", record.error_at) if record.error_at else stable_text(record)
+    elif record.verdict.standing == "broken" and record.error_at:
+        detail = _LINE.sub("", record.error_at)
     else:
-        detail = record.message
+        detail = _VARIES.sub("", without_stack(record.message or ""))
+        digests = [output.actual.digest if output.actual else None for output in (record.outputs or {}).values()]
+        detail += f"; outputs {', '.join(map(str, digests))}" if any(digests) else ""
     return ": ".join(filter(None, (_got(record), detail)))
 
 
@@ -216,6 +225,9 @@ ONLY_BATCHED = "fails only when batched"
 
 _LINE = re.compile(r"\(\d+\)")
 """The number of a line in a source file."""
+
+_VARIES = re.compile(r"\b0x[0-9a-f]{9,}\b|(?<=\.cpp)\(\d+\)|(?<=\.cc):\d+|(?<=\.h):\d+", re.IGNORECASE)
+"""An address in memory, which is longer than an HRESULT, and the number of a line."""
 
 SHORTEST = 8
 """The smallest number of characters that a text must have to tell one error from another."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from ..cases.case import CASE_IDS
 from ..engines.providers import Provider
-from ..errors import InputError, cut, shown
+from ..errors import InputError, cut, names, shown
 from ..judge.record import FACTS
+from ..judge.tally import NOT_RUN
 from ..known.final import Before, failure
-from ..vocabulary import Tier
+from ..vocabulary import Tier, Verdict
 from .documents import RECORDS, Option, device_name
 from .written_bundle import WrittenBundle, is_bundle, read_bundle
 
@@ -34,6 +36,10 @@ class Baseline:
         """What run.json says of the baseline: the name of its folder, and the SHA-256 of its results."""
         return {"baseline": self.name, "baseline_sha256": self.digest}
 
+    def ran(self, id: str) -> bool:
+        """Returns whether the provider ran a case or probe."""
+        return id in self.results and self.results[id].verdict not in (*NOT_RUN, Verdict.NEWLY_UNSUPPORTED)
+
     def note(self, ids: set[str], provider: Provider) -> str:
         """Returns a line about the cases and probes of a run that the baseline has, and what it ran on in place of the
         run's `provider`. `ids` are theirs.
@@ -49,26 +55,29 @@ class Baseline:
         return "; ".join(texts)
 
 
-def read_baseline(
-    path: str, device: tuple[Option, ...], *, tier: Tier | None, feature_level: str | None, own: str | None
-) -> Baseline:
-    """Returns the baseline in a folder: the bundle, or of a folder of bundles the newest that fits.
+class Wanting(NamedTuple):
+    """What a baseline must be: of this device (see Part.device), and of this tier; None if the run's cases were named.
 
-    `device` is that of the run (see Part.device). `tier` is None if the cases of the run were named. `own` is the
-    bundle that the run itself writes.
+    `selected` are the options of the run, as run.json has them, and `own` is the bundle that the run itself writes.
+    """
+
+    device: tuple[Option, ...]
+    tier: Tier | None
+    selected: Mapping[str, object]
+    own: str | None
+
+
+def read_baseline(path: str, wanted: Wanting) -> Baseline:
+    """Returns the baseline in a folder: the bundle, or of a folder of bundles the newest that fits.
 
     Raises InputError if there is no such bundle, or if it cannot be read.
     """
-
-    def problem(bundle: WrittenBundle) -> str | None:
-        return _problem(bundle, device, tier, feature_level, own)
-
-    bundle = read_bundle(path if is_bundle(path) else _newest(path, problem))
-    if text := problem(bundle):
+    bundle = read_bundle(path if is_bundle(path) else _newest(path, wanted))
+    if text := _problem(bundle, wanted):
         raise InputError(f"--baseline must be {text}", file=str(bundle.folder))
     groups = bundle.diagnosis.groups if bundle.diagnosis else ()
     causes = {id: cut(group.relation.text) for group in groups for id in group.ids}
-    numbers = {number for number, part in enumerate(bundle.run.runs) if part.device == device}
+    numbers = {number for number, part in enumerate(bundle.run.runs) if part.device == wanted.device}
     name = bundle.folder.resolve().name
     results = {
         id: Before(name, record.verdict, record.failure or failure(record), record.proven, causes.get(id))
@@ -80,15 +89,15 @@ def read_baseline(
     return Baseline(name, digest, bundle.run.runs[min(numbers)].selection, results)
 
 
-def _newest(path: str, problem: Callable[[WrittenBundle], str | None]) -> Path:
+def _newest(path: str, wanted: Wanting) -> Path:
     """Returns the newest bundle in a folder that fits the run. Raises InputError if there is none."""
-    bundles = list(_bundles(Path(path)))
-    fitting = [bundle for bundle in bundles if not problem(bundle)]
+    bundles = sorted(_bundles(Path(path)), key=lambda bundle: bundle.ended)
+    fitting = [bundle for bundle in bundles if not _problem(bundle, wanted)]
     if not fitting:
-        got = f"{len(bundles)} bundles, the last of which must be {problem(bundles[-1])}" if bundles else "no bundle"
-        message = f"--baseline must be a results bundle, or a folder that has one that fits, got {got}"
-        raise InputError(message, file=path)
-    return max(fitting, key=lambda bundle: bundle.ended).folder
+        newest = f": {bundles[-1].folder.name} must be {_problem(bundles[-1], wanted)}" if bundles else ""
+        message = "--baseline must be a results bundle, or a folder that has one that fits"
+        raise InputError(f"{message}, got {len(bundles)} bundle{'s' * (len(bundles) != 1)}{newest}", file=path)
+    return fitting[-1].folder
 
 
 def _bundles(folder: Path) -> Iterator[WrittenBundle]:
@@ -104,25 +113,34 @@ def _bundles(folder: Path) -> Iterator[WrittenBundle]:
             continue
 
 
-def _problem(
-    bundle: WrittenBundle, device: tuple[Option, ...], tier: Tier | None, feature_level: str | None, own: str | None
-) -> str | None:
+def _problem(bundle: WrittenBundle, wanted: Wanting) -> str | None:
     """Returns what a baseline of the run must be that a bundle is not, and what to do; None if it can be used."""
-    if own is not None and bundle.folder.resolve() == Path(own).resolve():
+    if wanted.own is not None and bundle.folder.resolve() == Path(wanted.own).resolve():
         return "another bundle than the run's own"
-    parts = [part for part in bundle.run.runs if part.device == device]
+    parts = [part for part in bundle.run.runs if part.device == wanted.device]
     if not parts:
-        wanted, got = device_name(device), bundle.run.runs[0].device_name
-        return f"of {wanted}, got {shown(got)}; choose another bundle, or another --provider or --adapter"
+        device, got = device_name(wanted.device), bundle.run.runs[0].device_name
+        return f"of {device}, got {shown(got)}; choose another bundle, or another --provider or --adapter"
     for part in parts:
         if part.totals is None or part.totals.exit_code == 130 or part.totals.ids is not msgspec.UNSET:
-            return "a run in which each case has a result, and this one stopped early; --resume continues it"
-        ids, level, of_tier = (part.selection.get(name) for name in ("case_ids", "feature_level", "tier"))
-        if ids != CASE_IDS:
+            return "a run in which each case has a result, and some of this one have none; run it to its end"
+        if not_run := part.totals.verdicts.get(Verdict.NOT_RUN):
+            return f"a run in which each case was run, got {not_run:,} that were not; run it again"
+        options = part.selection
+        ids, level, tier = (options.get(name) for name in ("case_ids", "feature_level", "tier"))
+        if ids is True or ids != CASE_IDS:
             return f"of version {CASE_IDS} of the case ids, got {shown(ids)}; run the baseline again with this opmap"
-        if tier not in (None, of_tier):
-            return f"a run of tier {tier}, got {shown(of_tier)}; use --tier {cut(str(of_tier))}, or another bundle"
-        if level != feature_level:
-            wanted = "the newest" if feature_level is None else feature_level
-            return f"judged by --feature-level {wanted}, got {shown(level)}; use the same for both"
+        if wanted.tier not in (None, tier):
+            return f"a run of tier {wanted.tier}, got {shown(tier)}; use --tier {cut(str(tier))}, or another bundle"
+        chosen = [value for name in ("wanted", "case", "filter") if (value := options.get(name))]
+        if wanted.tier and chosen and chosen != [wanted.selected["filter"]]:
+            return f"a run of the whole tier, or with the same --filter, got {shown(chosen)}; use the same for both"
+        if level != wanted.selected["feature_level"]:
+            levels = [shown(one or "the newest") for one in (wanted.selected["feature_level"], level)]
+            return f"judged by --feature-level {levels[0]}, got {levels[1]}; use the same for both"
+    shards = {part.shard for part in parts if part.shard}
+    whole = any(shards >= {(number, total) for number in range(1, total + 1)} for _, total in shards)
+    if not whole and [part.selection.get("shard") for part in parts] != [wanted.selected["shard"]]:
+        got = names(sorted(f"{number}/{total}" for number, total in shards))
+        return f"a run of all shards, or of the same one, got {got}; merge all with opmap merge"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, count, pairwise
 from pathlib import PureWindowsPath
@@ -190,7 +190,13 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
         if before in old.places and now in new.places:
             environment += _differences(name, old.facts(before), new.facts(now))
     causes_known = old.bundle.diagnosis is not None and new.bundle.diagnosis is not None
-    causes = list(_causes(old.groups, new.groups)) if causes_known else []
+    still = {
+        case
+        for results in new.results.values()
+        for case, result in results.items()
+        if result.verdict in (Verdict.KNOWN_FAILURE, Verdict.UNSUPPORTED)
+    }
+    causes = list(_causes(old.groups, new.groups, still)) if causes_known else []
     return DiffDocument(
         old=old.name,
         new=new.name,
@@ -235,12 +241,15 @@ def is_worse(change: CaseChange) -> bool:
 # --- causes ---
 
 
-def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]:
-    """Yields the causes that are new, are fixed, and changed (see `paired`)."""
+def _causes(old: Sequence[Group], new: Sequence[Group], still: Set[str]) -> Iterator[CauseChange]:
+    """Yields the causes that are new, are fixed, and changed (see `paired`).
+
+    `still` are the cases that fail as known in the new run, or are not supported: a cause of these is not fixed.
+    """
     for before, now in sorted(paired(old, new), key=lambda pair: (pair[0] is not None, pair[1] is not None)):
         old_side, new_side = _side(before), _side(now)
         shown = now or before
-        if shown and old_side != new_side:
+        if shown and old_side != new_side and (now or not still >= {*shown.ids}):
             change: Literal["new", "fixed", "changed"] = "new" if not before else "changed" if now else "fixed"
             yield CauseChange(change, shown.relation.text, shown.relation.fault, old_side, new_side)
 
@@ -334,7 +343,7 @@ def _cases(place: str | None, old: dict[str, _Result], new: dict[str, _Result]) 
 def _change(before: _Result | None, now: _Result | None) -> Change | None:
     if before is None or now is None:
         return "new" if before is None else "gone"
-    ranks = _rank(before.verdict), _rank(now.verdict)
+    ranks = _rank(before), _rank(now)
     if ranks[0] != ranks[1]:
         return "worse" if ranks[0] < ranks[1] else "better"
     if before.verdict != now.verdict:
@@ -348,9 +357,13 @@ def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
         yield SlowCase(now.case, before.seconds, now.seconds, now.ratio / before.ratio)
 
 
-def _rank(verdict: Verdict) -> int:
-    """Returns 0 for a case that passed, 1 for one that neither passed nor failed, 2 for one that failed."""
-    return 0 if verdict == Verdict.PASS else 2 if verdict.failed else 1
+def _rank(result: _Result) -> int:
+    """Returns 0 for a case that passed, 1 for one that neither passed nor failed, 2 for one that failed, also as
+    known.
+    """
+    verdict = result.verdict
+    failed = verdict.failed and verdict is not Verdict.NEWLY_UNSUPPORTED
+    return 0 if verdict == Verdict.PASS else 2 if failed or result.failure else 1
 
 
 # --- the environment ---

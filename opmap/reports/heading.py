@@ -34,9 +34,9 @@ def heading(run: RunDocument, records: Sequence[Record], causes: int) -> Heading
     tested += f" of tier {cut(str(tier), MAX_SHOWN)}" if tier else ""
     of_causes = f", of {_number(causes, 'cause')}" if causes else ""
     flaky = sum(record.verdict is Verdict.FLAKY for record in records)
-    if not run.exit_code:  # as many as --allow-flaky allows
-        failed -= flaky
-    result = f"{failed:,} failed{of_causes}" if failed else f"none failed{f', {flaky:,} flaky' if flaky else ''}"
+    failed -= flaky
+    result = f"{failed:,} failed" if failed else "none failed"
+    result += (f", {flaky:,} flaky" if flaky else "") + (of_causes if failed or flaky else "")
     verdict, notes = "failed" if run.exit_code or failed else "passed", []
     if run.totals is None or run.exit_code == 130:
         verdict = "unfinished"

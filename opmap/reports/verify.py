@@ -70,14 +70,16 @@ def verify(folder: str | os.PathLike[str]) -> str:
     shown_by = f"{tally.proven:,} of {tally.judged:,} cases proven on {places}"
     asserted = f", {tally.asserted:,} asserted by the provider itself" if tally.asserted else ""
     failed = sum(count for counts in tally.counts for verdict, count in counts.items() if verdict in _FAILED)
+    flaky = sum(counts[Verdict.FLAKY] for counts in tally.counts)
     return (
         f"complete: {tally.answers:,} {selected}cases and probes of tier {first.tier}{shard}{merged}, opmap "
-        f"{metadata.version('opmap')}, {shown_by}{asserted}, {failed or 'none'} failed; "
+        f"{metadata.version('opmap')}, {shown_by}{asserted}, {failed or 'none'} failed"
+        f"{f', {flaky:,} flaky' if flaky else ''}; "
         "the digests fit (this shows damage, no fraud)"
     )
 
 
-_FAILED = frozenset(verdict for verdict in Verdict if verdict.failed)
+_FAILED = frozenset(verdict for verdict in Verdict if verdict.failed) - {Verdict.FLAKY}
 
 
 class _Abilities(NamedTuple):
@@ -226,7 +228,12 @@ class _Run:
         ids = _case_ids(replace(self.selection, shard=(1, 1)))[part - 1 :: parts]
         if abilities is None:  # nothing is left out, and no probe is run
             return dict.fromkeys(ids)
-        mine = [id for id in ids if has_variant(abilities, VARIANTS.get(id.rpartition("/")[2], VARIANTS[PLAIN]))]
+        mine = [
+            id
+            for id in ids
+            if has_variant(abilities, VARIANTS.get(id.rpartition("/")[2], VARIANTS[PLAIN]))
+            or (self.part.baseline and id in self.ids)  # the provider had the variant there
+        ]
         mine = [id for id in mine if abilities.name == DIRECT or not split_layout(id)]
         return dict.fromkeys([*mine, *(probe.id for probe in self.selection.probes(abilities))])
 

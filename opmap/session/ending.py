@@ -60,6 +60,10 @@ def _ran_again(session: ValidationRun) -> bool:
     except OpmapError as error:
         print_error(f"failed cases were not run again: {error}")
         return False
+    except KeyboardInterrupt:
+        session.results.interrupted = True
+        print_error("not all failed cases were run again: interrupted")
+        return True
 
 
 def _again(session: ValidationRun) -> Callable[..., str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -86,6 +87,11 @@ class ValidationRun:
                 from ..diagnosis.known_causes import check_causes
 
                 check_causes(self.known_failures, options.known_failures)
+        if options.baseline and not os.path.isdir(options.baseline):
+            got = "a file" if os.path.exists(options.baseline) else "no such folder"
+            raise InputError(
+                f"--baseline must be a results bundle or a folder of bundles, got {got}", file=options.baseline
+            )
         self.results = Results(max_failures=options.max_failures, whole=whole)
         self.bundle: Bundle | None = None
         self.active_failures: ActiveFailures | None = None
@@ -130,14 +136,14 @@ class ValidationRun:
 
     def _read_baseline(self, path: str, provider: Provider) -> Baseline:
         """Returns the baseline that was asked for. Raises InputError if there is none of this provider."""
-        from ..reports.baseline import read_baseline
+        from ..reports.baseline import Wanting, read_baseline
 
         options = self.options
         device = provider.name, provider.adapter, provider.device_class
         named = self._only_cases or options.wanted or options.case or options.failed_of
-        tier, own = None if named else options.tier, options.report or options.resume
+        wanted = Wanting(device, None if named else options.tier, options.selected, options.report or options.resume)
         try:
-            return read_baseline(path, device, tier=tier, feature_level=options.feature_level, own=own)
+            return read_baseline(path, wanted)
         except ContradictionError as error:  # it says nothing of this run, as exit code 1 would
             raise InputError(error.message, path=error.path, file=error.file) from None
 
@@ -228,6 +234,8 @@ class ValidationRun:
 
     def _has_variant(self, case: Case) -> bool:
         if self.provider is None:
+            return True
+        if self.baseline and self.baseline.ran(case.id):  # a variant that the provider has lost is not left out
             return True
         return has_variant(self.provider, VARIANTS[case.variant]) and (case.layout is None or self.provider.direct)
 
@@ -494,12 +502,10 @@ class ValidationRun:
 
     @property
     def baseline_note(self) -> str | None:
-        """A line about the baseline: how many cases it has, and how many of them the provider cannot run any more."""
+        """A line about the baseline: how many of the run's cases it has."""
         if not self.baseline or not self.provider:
             return None
-        had = [case for case in self._cases_of_provider[1] if case.id in self.baseline.results]
-        lost = f"; {len(had):,} of it are left out, as the provider lacks their variant" if had else ""
-        return self.baseline.note({item.id for item in self.items}, self.provider) + lost
+        return self.baseline.note({item.id for item in self.items}, self.provider)
 
     @property
     def exit_code(self) -> int:

@@ -128,6 +128,8 @@ def _next(session: ValidationRun, diagnoses: Sequence[Diagnosis]) -> list[str]:
     """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure
     alone.
     """
+    if not session.exit_code:  # what failed is flaky, and allowed
+        return []
     if diagnoses:
         first = diagnoses[0]
         command = session.again(first.cause.smallest.case, first.earlier, "diagnose")

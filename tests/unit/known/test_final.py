@@ -31,6 +31,12 @@ def error(place="a.cpp(12) 80070057", message="refused by a.cpp(12) 80070057", s
     return record(verdict, stage, error_at=place, message=message)
 
 
+def several(other: TensorRecord) -> Record:
+    """Returns the record of two outputs, of which the first has no right shape."""
+    outputs = {"OutputTensors[0]": OutputRecord(ZERO), "OutputTensors[1]": OutputRecord(ZERO, other)}
+    return record("mismatch", actual=None, outputs=outputs, message="sizes [1], got [2]")
+
+
 def before(record: Record, name="monday") -> Before:
     """Returns what a baseline has that holds this record."""
     done = final(Evidence([record])) if record.verdict not in FINAL else record
@@ -60,8 +66,12 @@ class TestFailure:
             pytest.param(error(), error(stage="load"), False, id="another stage"),
             pytest.param(error(), error(verdict="device-lost"), False, id="another verdict"),
             pytest.param(
-                error(None, "no kernel is there for x1"), error(None, "no kernel is there for y2"), True, id="a text"
+                error(None, "lost at 0x7ffd00a1b2c3d4"), error(None, "lost at 0x12345678ff"), True, id="an address"
             ),
+            pytest.param(error(None, "HRESULT 0x80070057"), error(None, "HRESULT 0x8007000E"), False, id="a code"),
+            pytest.param(error(None, "failed ('A')"), error(None, "failed ('B')"), False, id="a name"),
+            pytest.param(several(ONE), several(TWO), False, id="an output beside a missing one"),
+            pytest.param(several(ONE), several(ONE), True, id="the same outputs"),
             pytest.param(
                 error(None, "no kernel is there"), error(None, "the file is not readable"), False, id="other texts"
             ),
@@ -132,6 +142,11 @@ class TestBaseline:
             (record("flaky"), wrong(ONE), "mismatch", Change.NEW_FAILURE),
             (record("flaky"), record(), "pass", None),
             (record("unexpected-pass"), record(), "pass", None),
+            (record("fallback", placement=SAID), record(placement=SAID), "pass", None),
+            (record("fallback", placement=CPU), record("fallback", message="no"), "fallback", Change.NEW_FAILURE),
+            (record("flaky"), record("flaky"), "flaky", None),
+            (record(), record("flaky"), "flaky", Change.NEWLY_FLAKY),
+            (wrong(ONE), record("unexpected-pass"), "unexpected-pass", None),
         ],
     )
     def test_verdict(self, was, now, verdict, change):
@@ -164,7 +179,10 @@ class TestReruns:
             ("pass", "mismatch", "mismatch", "fails only after 7 earlier cases, and passes alone: wrong"),
             ("pass", "crash", "mismatch", "fails only after 7 earlier cases, and passes alone: wrong"),
             ("pass", "pass", "flaky", "mismatch at compare, and right when it was run again after the same 7 earlier"),
-            ("unsupported", "observed", "flaky", "cases, and alone: wrong"),
+            ("observed", "pass", "flaky", "cases, and alone: wrong"),
+            ("unsupported", "pass", "mismatch", None),
+            ("skipped", "pass", "mismatch", None),
+            ("pass", "unsupported", "mismatch", None),
             ("not-run", None, "mismatch", None),
             ("pass", "not-run", "mismatch", None),
         ],
@@ -179,6 +197,13 @@ class TestReruns:
         assert verdict == got.verdict
         assert got.message == "wrong" if said is None else said in got.message
         assert (got.stage is None) == (got.failure is None) == (verdict == "flaky")
+
+    def test_repeated(self):
+        """Repetitions with different results have no failure that another run could have."""
+        got = final(Evidence([record(), wrong(ONE)]))
+
+        assert (Verdict.FLAKY, None) == (got.verdict, got.failure)
+        assert Verdict.MISMATCH is final(Evidence([wrong(ONE)], before=before(got))).verdict
 
     def test_first(self):
         """A case before which nothing ran was run alone twice."""
