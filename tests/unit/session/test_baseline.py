@@ -50,6 +50,17 @@ class Emulated:
 def make():
     return Emulated()
 
+class Opened(Emulated):
+    def open(self, model_bytes, setup, files=None):
+        class Session:
+            def run(session, feeds, outputs=None):
+                return self.run(model_bytes, feeds)
+
+        return Session()
+
+def opened():
+    return Opened()
+
 class Other(Emulated):
     device_class = "hardware"
 
@@ -327,6 +338,18 @@ class TestChoice:
         total = len(records(one))
         assert 1 == code
         assert f"it has {total} of these {total} " in out and "newly unsupported" in out
+
+    def test_lost_variants(self, validate, tmp_path):
+        """Cases in a variant that the provider has no more are newly unsupported, and are not left out."""
+        chosen = ("--tier", "standard", "--filter", "gather/int8/*several-runs*")
+        validate("", "--report", "wide", provider="emulated:opened", chosen=chosen)
+
+        code, out, _ = validate("", "--report", "narrow", "--baseline", "wide", chosen=chosen)
+
+        lost = changed(records(tmp_path / "narrow"), "newly-unsupported")
+        assert 1 == code and lost and records(tmp_path / "narrow").keys() == records(tmp_path / "wide").keys()
+        assert f"{len(lost)} newly-unsupported" in out
+        assert 0 == main(["report", "--verify", str(tmp_path / "narrow")])
 
     def test_resume(self, one, validate, tmp_path):
         """A run goes on only with the same baseline."""
