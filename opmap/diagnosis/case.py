@@ -18,6 +18,7 @@ from ..cases.layouts import in_layout, without_layout
 from ..cases.values import as_stored
 from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
+from ..operators import OPERATORS
 from ..pseudocode import array_of
 from ..reducer import Budget, Reduction, lower_numbers, shrink, without_some
 from ..tensors import DataType, Tensor, to_bits
@@ -255,8 +256,11 @@ def _plainer_variants(case: Case) -> Iterator[Case]:
 
 
 def _plainer_types(case: Case) -> Iterator[Case]:
-    """Gives the case with FLOAT32 data and INT32 indices, where the rules allow them."""
-    types: dict[str, object] = {"data_type": DataType.FLOAT32, "index_type": DataType.INT32}
+    """Gives the case with data of the operator's usual type, mostly FLOAT32, and INT32 indices, where the rules allow
+    them.
+    """
+    data_type = OPERATORS[case.desc.operator].usual_type
+    types: dict[str, object] = {"data_type": data_type, "index_type": DataType.INT32}
     for chosen in (("data_type", "index_type"), ("data_type",), ("index_type",)):
         yield from _redrafted(case, **{name: types[name] for name in chosen})
 

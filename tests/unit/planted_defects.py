@@ -143,6 +143,21 @@ class Defect(Runtime):
     def Where(self, condition, a, b):
         return self.written(np.where(condition, a, b))
 
+    def BitwiseAnd(self, a, b):
+        return self.written(a & b)
+
+    def BitwiseOr(self, a, b):
+        return self.written(a | b)
+
+    def BitwiseXor(self, a, b):
+        return self.written(a ^ b)
+
+    def BitwiseNot(self, data):
+        return self.written(~data)
+
+    def BitShift(self, a, b, direction):
+        return self.written((np.left_shift if direction == b"LEFT" else np.right_shift)(a, b))
+
     def Trilu(self, data, k=0, upper=1):
         return self.written((np.triu if upper else np.tril)(data, int(k)))
 
