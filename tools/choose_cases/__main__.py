@@ -5,8 +5,8 @@
     python tools/choose_cases --outside MODULE SPEC OUTPUT
 
 `--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at
-most. Operators of a family that are named together share their rows. The last form is for an operator from outside the
-package: MODULE.OPERATOR, its spec file, the JSON file to write. It gets none of these.
+most. The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write.
+It gets none of these.
 """
 
 from __future__ import annotations

@@ -238,21 +238,7 @@ class Rows:
     possible_triples: int
 
 
-_CHOSEN: dict[object, Rows] = {}
-"""What is drawn, which decides how rows are -> the chosen rows. Operators of a family have the same."""
-
-
 def choose(operator: Operator, draws: int) -> Rows:
-    """Returns the chosen rows of so many: those of an operator before, if its fields, rules and types are equal."""
-    spec = operator.descriptor.spec()
-    checks, tensors = [rule.check for rule in spec.rules], [table.tensors for table in spec.support]
-    drawn = repr((parameters(operator), spec.fields, checks, tensors, draws))
-    if drawn not in _CHOSEN:
-        _CHOSEN[drawn] = _choose(operator, draws)
-    return _CHOSEN[drawn]
-
-
-def _choose(operator: Operator, draws: int) -> Rows:
     """Returns the chosen rows of so many. Prints what was found, and the classes that no row has."""
     begin, classes = time.monotonic(), parameters(operator)
     found = rows(operator, draws)

@@ -121,15 +121,14 @@ def _show(session: ValidationRun, diagnoses: list[Diagnosis], as_json: bool, *, 
     explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in explained])
     print_notes(out, notes)
-    print_notes(out, _next(session, diagnoses))
+    if session.exit_code:  # else what failed is flaky, and allowed
+        print_notes(out, _next(session, diagnoses))
 
 
 def _next(session: ValidationRun, diagnoses: Sequence[Diagnosis]) -> list[str]:
     """Returns a line with the next command after a red run: it asks about the first cause, or runs the first failure
     alone.
     """
-    if not session.exit_code:  # what failed is flaky, and allowed
-        return []
     if diagnoses:
         first = diagnoses[0]
         command = session.again(first.cause.smallest.case, first.earlier, "diagnose")

@@ -19,7 +19,7 @@ from opmap.engines.providers import Provider
 from opmap.engines.sessions import CPU, SessionProvider
 from opmap.errors import ContradictionError, InputError
 from opmap.judge.record import Record
-from opmap.reports.baseline import read_baseline
+from opmap.reports.baseline import Wanting, read_baseline
 from opmap.reports.bundle import Bundle
 from opmap.reports.diff import FactChange, ReadRun, compare
 from opmap.reports.documents import RunDocument
@@ -134,7 +134,7 @@ class TestLibrary:
         provider = opened(**{key: value} if key else {})
         device = provider.name, provider.adapter, provider.device_class
 
-        baseline = read_baseline(str(folder), device, tier=None, feature_level=None, own=None)
+        baseline = read_baseline(str(folder), Wanting(device, None, SessionOptions().selected, None))
 
         differs = f"; it is of {key} {PLUGIN[key]}, and this is {value or 'unknown'}" if key else ""
         assert f"baseline r: it has 1 of these 1 cases and probes{differs}" == baseline.note({CASE}, provider)

@@ -275,7 +275,7 @@ class TestProblems:
     def test_other_verdict(self, merge, bundles):
         """Of two records of a case, the failed one is kept: a merged bundle hides no failure."""
         shutil.copytree("whole", "passed")
-        passed = {"verdict": "pass", "stage": None, "actual": None, "expected": None, "outputs": None}
+        passed = {"verdict": "pass", "stage": None, "failure": None, "actual": None, "expected": None, "outputs": None}
         records = [
             json.loads(line) | passed for line in (bundles / "whole" / "results.jsonl").read_bytes().splitlines()
         ]
