@@ -139,7 +139,7 @@ def _problem(bundle: WrittenBundle, wanted: Wanting) -> str | None:
             levels = [shown(one or "the newest") for one in (wanted.selected["feature_level"], level)]
             return f"judged by --feature-level {levels[0]}, got {levels[1]}; use the same for both"
     shards = {part.shard or (1, 1) for part in parts}
-    whole = any(shards >= {(number, total) for number in range(1, total + 1)} for _, total in shards)
+    whole = any(sum(total == of for _, of in shards) == total for _, total in shards)
     if not whole and [part.selection.get("shard") for part in parts] != [wanted.selected["shard"]]:
         got = names(sorted(f"{number}/{total}" for number, total in shards))
         return f"a run of all shards, or of the same one, got {got}; merge all with opmap merge"
