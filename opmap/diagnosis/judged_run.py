@@ -12,11 +12,16 @@ from ..cases.features import Features, features
 from ..faults.case_arrays import CaseArrays
 from ..faults.fault import Fault
 from ..judge.record import Record, at_wrong_output
-from ..vocabulary import Verdict
+from ..vocabulary import PROCESS_ENDED, Verdict
 from .conditions import Condition, approximate, separate
 
 MOST_ROUNDS, MOST_AGAINST = 3, 400
 """The most rounds of `telling`, and the most cases of each round that are compared with the fault."""
+
+
+def may_come_before(record: Record) -> bool:
+    """Returns whether a case with this record ran, and left the process to the next one: it may run again before it."""
+    return record.ran and record.verdict not in PROCESS_ENDED
 
 
 class JudgedRun:
@@ -85,11 +90,14 @@ class JudgedRun:
     def before(self, case: Case, most: int | None = None) -> list[Case]:
         """Returns the cases that ran before a case in the same process, the latest first; at most `most` of them.
 
-        If the numbers of the runs are not known, the process is taken to be the same.
+        If the numbers of the runs are not known, the process is taken to be the same. Cases that were not run, because
+        they are dangerous for example, and those that ended their process are left out.
         """
         earlier_cases: list[Case] = []
         call = self.calls.get(case.id)
-        for earlier, _ in reversed(self.judged[: self._at[case.id]][-(most or len(self.judged)) :]):
+        for earlier, record in reversed(self.judged[: self._at[case.id]][-(most or len(self.judged)) :]):
+            if not may_come_before(record):
+                continue
             call_before = self.calls.get(earlier.id)
             if call is not None and call_before is not None and call_before >= call:
                 break

@@ -17,7 +17,7 @@ from ..known.final import Rerun
 from ..vocabulary import PROCESS_ENDED, Stage, Verdict
 from .causes import causes
 from .failures import case_size
-from .judged_run import JudgedRun
+from .judged_run import JudgedRun, may_come_before
 
 Run: TypeAlias = Callable[[Case], Record]
 """Judges a case."""
@@ -94,4 +94,5 @@ def _sequences(run: JudgedRun, items: Sequence[Item]) -> Iterator[tuple[Sequence
     for sequences in of_process.values():
         yield max(sequences, key=len), {sequence[-1].id for sequence in sequences}
     if probes := [item for item in items if not isinstance(item, Case)]:
-        yield [*(case for case, _ in run.judged), *probes], {probe.id for probe in probes}
+        cases = [case for case, record in run.judged if may_come_before(record)]
+        yield [*cases, *probes], {probe.id for probe in probes}

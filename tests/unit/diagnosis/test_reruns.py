@@ -136,6 +136,17 @@ def test_one_sequence():
     assert sorted([ids[:5], ids[5:8]]) == sorted(fresh.processes[3:])
 
 
+@pytest.mark.parametrize("verdict", ["skipped", "not-run", "unsupported", "crash", "timeout", "device-lost"])
+def test_not_before(verdict):
+    """What was not run, and what ended its process, does not run before another case either."""
+    fresh = Fresh()
+    judged = [(CASES[0], passed(CASES[0])), (CASES[1], Record(case=CASES[1].id, verdict=Verdict(verdict)))]
+
+    ((_, rerun),) = given([*judged, (CASES[2], failed(CASES[2]))], fresh).items()
+
+    assert (1, [CASES[0].id, CASES[2].id]) == (rerun.before, fresh.processes[1])
+
+
 def test_probes(monkeypatch):
     """A probe runs in a batch of its own, after all cases."""
     probe, fresh, ran = next(iter(probes())), Fresh(), []
@@ -148,6 +159,7 @@ def test_probes(monkeypatch):
     monkeypatch.setattr(SessionBatcher, "__init__", lambda self, judge: None)
     monkeypatch.setattr(module, "Judge", object)
     judged = [(case, passed(case)) for case in CASES[:3]]
+    judged.append((CASES[3], Record(case=CASES[3].id, verdict=Verdict.SKIPPED)))  # it may hang
 
     ((id, rerun),) = reruns(JudgedRun(judged), [(probe, failed(probe, "error"))], fresh)
 
