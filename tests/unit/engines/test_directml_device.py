@@ -38,6 +38,7 @@ NO_DESCRIPTOR = {
     ("SCATTER", "2"): "values of sizes",
     ("SCATTER_ND", "1"): "InputDimensionCount",
     ("ELEMENT_WISE_IF", "1"): "unexpected '\\['",
+    ("ELEMENT_WISE_BIT_XOR", "1"): "ATensor",
     ("REVERSE_SUBSEQUENCES", "1"): "SequenceLengthsTensor",
     ("REVERSE_SUBSEQUENCES", "2"): "SequenceLengthsTensor",
 }
@@ -48,7 +49,7 @@ def known_wrong(desc, *, graph=True):
     """Returns whether DirectML.dll copies other elements (manual page limits, `opmap known one-hot-second-value`)."""
     if desc.operator == "SLICE1":
         return OPERATORS["SLICE1"].classify(desc)["reach"] == "fewer"
-    if desc.operator in ("SPLIT", "SPACE_TO_DEPTH1", "DIAGONAL_MATRIX1"):
+    if desc.operator in ("SPLIT", "SPACE_TO_DEPTH1", "DIAGONAL_MATRIX1") or "_BIT_" in desc.operator:
         return graph and desc.output.data_type is DataType.FLOAT16 and any(t.strides for t in desc.tensors.values())
     return desc.operator == "ONE_HOT" and desc.values_tensor.sizes[-1] == 1
 
