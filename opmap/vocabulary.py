@@ -61,7 +61,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether one case with this verdict makes a run red. A case that was not run has not failed."""
+        """Whether a case with this verdict has failed. Such a case makes the run red."""
         return self.standing in ("failed", "broken")
 
     PASS = (

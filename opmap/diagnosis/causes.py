@@ -9,7 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import inf
 
@@ -169,6 +169,7 @@ def _may_be_of(wrong: WrongOutput, fault: Fault) -> bool:
     return np.array_equal(fault.bits(wrong.arrays)[wrong.wrong], wrong.wrong_bits)
 
 
+@lru_cache(maxsize=1)  # reruns and the diagnosis ask for those of the same run
 def causes(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 

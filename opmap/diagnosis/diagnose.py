@@ -91,9 +91,10 @@ def separated(
 ) -> list[Diagnosis]:
     """Returns the causes with the stability of the `most` largest ones.
 
-    Cases that passed when they ran again are one cause. Cases that fail only after earlier calls are another one.
-    Neither has a condition, which would depend on chance. First these cases are removed from the other causes. A cause
-    of which nothing is known becomes one cause for each operator, unless it depends on earlier calls.
+    The cases that passed when they ran again become one cause. The cases that fail only after earlier calls become
+    another one. Both have no condition, because it would depend on chance. No other cause keeps these cases. If neither
+    the relation nor the condition of a cause is known, it is divided by operator. A cause that depends on earlier calls
+    is not divided.
     """
     unstable = _not_again(run, fresh)
     parts = [part_of(run, cause, unstable, inside) for cause in groups for inside in (False, True)]

@@ -20,7 +20,7 @@ MOST_ROUNDS, MOST_AGAINST = 3, 400
 
 
 def may_come_before(record: Record) -> bool:
-    """Returns whether a case with this record ran, and left the process to the next one: it may run again before it."""
+    """Returns whether a case with this record may run again before another case: it ran, and its process went on."""
     return record.ran and record.verdict not in PROCESS_ENDED
 
 

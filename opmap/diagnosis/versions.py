@@ -71,7 +71,7 @@ class Cell(SeenOn, frozen=True, kw_only=True):
 
 
 def told_apart(cells: Sequence[Cell]) -> list[Cell]:
-    """Returns cells in which a version of which several files DirectML.dll ran has the digest of the file behind it."""
+    """Returns the cells. Where two files DirectML.dll have one version, the file's digest stands behind the version."""
     files = Counter(version for version, _ in {(c.directml, c.directml_sha256) for c in cells if c.directml_sha256})
     return [
         msgspec.structs.replace(cell, directml=f"{cell.directml} (SHA-256 {cell.directml_sha256[:SHOWN_DIGITS]})")
@@ -171,4 +171,4 @@ def _by(cells: Sequence[SeenOn], side: str) -> list[tuple[str, set[Word]]]:
 
 
 def _versions(cells: Sequence[SeenOn], side: str) -> list[str]:
-    return sorted(sorted({getattr(cell, side) for cell in cells}), key=version_key)
+    return sorted({getattr(cell, side) for cell in cells}, key=version_key)

@@ -63,9 +63,10 @@ def pairs(explicit: str | None = None, environ: Mapping[str, str] = os.environ) 
     return sorted(found, key=lambda pair: (version_key(pair.onnxruntime), version_key(pair.directml)))
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """Returns a key that sorts versions of numbers and dots."""
-    return tuple(int(part) for part in version.partition(" ")[0].split(".") if part.isdigit())
+def version_key(version: str) -> tuple[list[int], str]:
+    """Returns a key that sorts versions of numbers and dots, and equal ones by what follows behind a space."""
+    numbers, _, rest = version.partition(" ")
+    return [int(part) for part in numbers.split(".") if part.isdigit()], rest
 
 
 def find_dml_runtime(

@@ -230,7 +230,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # 16 bytes l
 
     @property
     def change(self) -> Change | None:
-        """What became of the case since the baseline of the run; None if nothing of that kind did.
+        """How the case changed since the baseline of the run; None if it did not change in one of these ways.
 
         A case that the baseline does not have is a new failure if it fails.
         """

@@ -21,10 +21,10 @@ from .known_failures import Match
 
 
 class Rerun(NamedTuple):
-    """The verdicts of a failed case that was run again: in a fresh process alone, and in another one after the `before`
-    cases that had run before it.
+    """The verdicts of a failed case that was run again.
 
-    The second one is None if it failed alone.
+    `alone` is that in a fresh process. `after` is that in another fresh process, after the same cases as in the run;
+    None if the case failed alone. `before` is the number of these cases.
     """
 
     alone: Verdict
@@ -42,6 +42,11 @@ class Before(NamedTuple):
     failure: str | None
     proven: bool
     cause: str | None = None
+
+    @property
+    def ran(self) -> bool:
+        """Whether the provider ran it, rightly or wrongly."""
+        return self.verdict not in (*NOT_RUN, Verdict.NEWLY_UNSUPPORTED)
 
 
 class Evidence(NamedTuple):
@@ -61,7 +66,7 @@ def final(evidence: Evidence) -> Record:
     `unexpected-pass`. What ran in the baseline and is refused now is `newly-unsupported`.
     """
     records, matches = list(map(_with_failure, evidence.records)), evidence.matches
-    if any(match.entry.may_pass for match in matches):  # it need not fail each time: its first failure counts
+    if any(match.entry.may_pass for match in matches):  # a repetition may pass: the first failure counts
         applied = [_known(record, matches, n) for n, record in enumerate(records)]
         order = [Verdict.KNOWN_FAILURE, Verdict.PASS]  # behind every red verdict
         record = min(applied, key=lambda one: order.index(one.verdict) if one.verdict in order else -1)
@@ -154,14 +159,14 @@ def _known(record: Record, matches: Sequence[Match], number: int) -> Record:
 
 def _beside(record: Record, before: Before) -> Record:
     """Returns a record after the baseline was taken into account."""
-    record, ran = msgspec.structs.replace(record, before=before.verdict), before.verdict not in (*NOT_RUN, _REFUSED)
+    record = msgspec.structs.replace(record, before=before.verdict)
     if record.verdict in FINAL:
         return record
     if record.failed and record.failure is not None and record.failure == before.failure:
         cause = f" ({before.cause})" if before.cause else ""
         return _changed(record, Verdict.KNOWN_FAILURE, SAME_FAILURE.format(before.name) + cause)
-    if ran and record.verdict is Verdict.UNSUPPORTED:
-        verdict, was = _REFUSED, str(before.verdict)
+    if before.ran and record.verdict is Verdict.UNSUPPORTED:
+        verdict, was = Verdict.NEWLY_UNSUPPORTED, str(before.verdict)
     elif before.proven and record.asserted and record.verdict.standing == "right":
         verdict, was = Verdict.FALLBACK, "only asserted by the provider, proven"
     else:
@@ -169,8 +174,6 @@ def _beside(record: Record, before: Before) -> Record:
     message = "; ".join(filter(None, (record.message, f"{was} in the baseline {before.name}")))
     return msgspec.structs.replace(record, verdict=verdict, message=message)
 
-
-_REFUSED = Verdict.NEWLY_UNSUPPORTED
 
 SAME_FAILURE = "the same failure as in the baseline {}"
 """The beginning of the message about a known failure of a baseline with this name."""

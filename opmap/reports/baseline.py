@@ -15,7 +15,6 @@ from ..cases.case import CASE_IDS
 from ..engines.providers import Provider
 from ..errors import InputError, cut, names, shown
 from ..judge.record import FACTS
-from ..judge.tally import NOT_RUN
 from ..known.final import Before, failure
 from ..vocabulary import Tier, Verdict
 from .documents import RECORDS, Option, device_name
@@ -36,20 +35,14 @@ class Baseline:
         """What run.json says of the baseline: the name of its folder, and the SHA-256 of its results."""
         return {"baseline": self.name, "baseline_sha256": self.digest}
 
-    def ran(self, id: str) -> bool:
-        """Returns whether the provider ran a case or probe."""
-        return id in self.results and self.results[id].verdict not in (*NOT_RUN, Verdict.NEWLY_UNSUPPORTED)
-
     def note(self, ids: set[str], provider: Provider) -> str:
-        """Returns a line about the cases and probes of a run that the baseline has, and what it ran on in place of the
-        run's `provider`. `ids` are theirs.
+        """Returns a line about the baseline: how many of the run's cases and probes it has, and which facts about its
+        provider differ from those about the run's `provider`. `ids` are those of the run.
         """
         common = len(ids & self.results.keys())
         texts = [f"baseline {self.name}: it has {common:,} of these {len(ids):,} cases and probes"]
-        for key, own in {
-            "opmap": metadata.version("opmap"),
-            **{name: getattr(provider, name) for name in FACTS},
-        }.items():
+        facts = {name: getattr(provider, name) for name in FACTS}
+        for key, own in {"opmap": metadata.version("opmap"), **facts}.items():
             if (of_baseline := self.selection.get(key)) != own:
                 texts.append(f"it is of {key} {of_baseline or 'unknown'}, and this is {own or 'unknown'}")
         return "; ".join(texts)

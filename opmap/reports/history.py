@@ -102,12 +102,12 @@ class _History:
         self.sections = [self._table(), self._causes()]
 
     def _numbers(self) -> list[str]:
-        """Returns the columns of numbers: those that each page has, and those that are not 0 in each run."""
+        """Returns the columns of numbers: four that each page has, and each other one that is above 0 in some run."""
         always = ("all", "passed", "failed", "unsupported")
         return [name for name in self.newest.counts if name in always or any(run.counts[name] for run in self.runs)]
 
     def _table(self) -> Section:
-        """Returns a table with a row per run, without columns of which nothing is known."""
+        """Returns a table with a row per run. A column that would be empty is left out."""
         facts = [_facts(run) for run in self.runs]
         numbers = self._numbers()
         known = [column for column in facts[0] if any(of_run[column] for of_run in facts)]

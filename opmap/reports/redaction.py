@@ -159,7 +159,7 @@ _LIBRARY = re.compile(r"\.(?:dll|pyd|dylib|so)(?:\.\d+)*$", re.IGNORECASE)
 """The end of a path that is the path of a library."""
 
 _RUNTIME = re.compile(r"[\\/]onnxruntime[\\/]+capi[\\/]+$", re.IGNORECASE)
-"""The end of the folder in which a package of ONNX Runtime has its libraries."""
+"""The end of a path to the folder of ONNX Runtime's own libraries."""
 
 _HOMES = re.compile(r"(?:[A-Za-z]:)?[\\/]+(?:home|Users|Documents and Settings)[\\/]+[^\\/]+[\\/]", re.IGNORECASE)
 """The beginning of a path in the home of a user."""

@@ -54,16 +54,15 @@ def quick(session: ValidationRun, run: JudgedRun) -> list[Diagnosis]:
 
 
 def _ran_again(session: ValidationRun) -> bool:
-    """Runs failed cases again. Returns whether a record changed. Prints the error that ended it."""
+    """Runs failed cases again. Returns whether a record may have changed. Prints the error that ended the reruns."""
     try:
         return not session.results.interrupted and session.run_again()
     except OpmapError as error:
-        print_error(f"failed cases were not run again: {error}")
-        return False
+        print_error(f"not all failed cases were run again: {error}")
     except KeyboardInterrupt:
         session.results.interrupted = True
         print_error("not all failed cases were run again: interrupted")
-        return True
+    return True
 
 
 def _again(session: ValidationRun) -> Callable[..., str]:
@@ -92,13 +91,10 @@ def _diagnosed(session: ValidationRun, diagnose: Diagnose) -> list[Diagnosis] | 
         return None
     if not session.results.failures():
         return []
-    from ..diagnosis.judged_run import JudgedRun
-
-    run = JudgedRun(session.judged, session.calls)
-    if not run.failed:
+    if not session.judged_run.failed:
         return []
     try:
-        return diagnose(session, run)
+        return diagnose(session, session.judged_run)
     except OpmapError as error:
         print_error(f"the causes were not found: {error}")
     except KeyboardInterrupt:

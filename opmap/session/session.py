@@ -40,7 +40,8 @@ from ..vocabulary import Tier, Verdict, tiers_in
 from .options import SessionOptions
 from .selected import selection
 
-if TYPE_CHECKING:  # loaded only if a run has a bundle or known failures
+if TYPE_CHECKING:  # loaded only if a run has a bundle, known failures or failures
+    from ..diagnosis.judged_run import JudgedRun
     from ..diagnosis.known_causes import KnownCauses
     from ..diagnosis.relations import Earlier
     from ..known.known_failures import ActiveFailures, KnownFailure
@@ -235,7 +236,8 @@ class ValidationRun:
     def _has_variant(self, case: Case) -> bool:
         if self.provider is None:
             return True
-        if self.baseline and self.baseline.ran(case.id):  # a variant that the provider has lost is not left out
+        before = self.baseline.results.get(case.id) if self.baseline else None
+        if before and before.ran:  # the provider had the variant: the case is newly unsupported, and is not left out
             return True
         return has_variant(self.provider, VARIANTS[case.variant]) and (case.layout is None or self.provider.direct)
 
@@ -387,6 +389,13 @@ class ValidationRun:
         cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
         return [(case, records[case.id]) for case in cases if case.id in records]
 
+    @cached_property
+    def judged_run(self) -> JudgedRun:
+        """The judged cases, for the search for causes. It holds until a record changes."""
+        from ..diagnosis.judged_run import JudgedRun
+
+        return JudgedRun(self.judged, self.calls)
+
     def run_again(self) -> bool:
         """Runs failed cases and probes again, and gives them their final verdict. Returns whether a record changed.
 
@@ -394,17 +403,17 @@ class ValidationRun:
         """
         if self.options.repeat > 1 or not self.provider or not self.results.failures():
             return False
-        from ..diagnosis.judged_run import JudgedRun
         from ..diagnosis.reruns import reruns
 
         records = {record.case: record for record in self.results.records}
-        failed = [(probe, records[probe.id]) for probe in self._chosen_probes() if probe.id in records]
-        run, changed = JudgedRun(self.judged, self.calls), False
-        for id, rerun in reruns(run, failed, self.fresh, dangerous=self.options.rerun_dangerous):
+        probes, changed = [(item, records[item.id]) for item in self._chosen_probes() if item.id in records], False
+        for id, rerun in reruns(self.judged_run, probes, self.fresh, dangerous=self.options.rerun_dangerous):
             record = final(Evidence([records[id]], rerun=rerun))
             if record != records[id]:
                 self.results.replace(record)
                 changed = True
+        if changed:
+            del self.judged_run
         return changed
 
     def again(

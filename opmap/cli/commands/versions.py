@@ -188,7 +188,7 @@ def _print(name: str, cells: Sequence[Cell]) -> None:
     table = quiet_table(name)
     for title in ("DirectML", *(f"ONNX Runtime {version}" for version in columns)):
         table.add_column(title, no_wrap=True)
-    for directml in sorted(sorted({cell.directml for cell in cells}), key=version_key):
+    for directml in sorted({cell.directml for cell in cells}, key=version_key):
         seen = {cell.onnxruntime: _text(cell) for cell in cells if cell.directml == directml}
         table.add_row(printable(directml), *(seen.get(version, "") for version in columns))
     console().print(table)
