@@ -4,15 +4,18 @@ drawn more."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import combinations
 
 from ..engines.performer import Performer
-from ..engines.sessions import FUSION_OFF
+from ..engines.sessions import CPU, FUSION_OFF
 from ..engines.steps import AnyStep, Examine, Open, Result
+from .features import Features
 from .graphs import all_nodes
 from .judging import Wrapping
 from .plan import Binding, Opening, Overlapping, Plan, Running
 from .state import CAPTURE
+from .switches import SWITCHES
 
 Table = dict[str, int]
 """`operator placement form way` -> how many plans had it."""
@@ -22,17 +25,20 @@ Nodes = tuple[tuple[str, str], ...]
 
 
 class Watched(Wrapping):
-    """Performs steps, and asks each session where its nodes are.
+    """Performs steps on the performer that `fresh` gives at the first one, and asks each session where its nodes are.
 
     `placements` are the answers since they were last taken.
     """
 
-    def __init__(self, performer: Performer) -> None:
-        super().__init__(performer)
+    def __init__(self, fresh: Callable[[], Performer]) -> None:
+        super().__init__(Performer())
+        self._fresh: Callable[[], Performer] | None = fresh
         self.placements: dict[str, Nodes] = {}
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step."""
+        if self._fresh:
+            self._performer, self._fresh = self._fresh(), None
         result = self._performer.perform(step, limit)
         if not isinstance(step, Open) or result.error is not None or step.setup.profile:
             return result
@@ -53,6 +59,23 @@ def count(table: Table, plan: Plan, placements: Mapping[str, Nodes]) -> None:
             found.add(f"{operator} {provider.removesuffix('ExecutionProvider').lower()} {way}")
     for key in found:
         table[key] = table.get(key, 0) + 1
+
+
+def count_pairs(pairs: Table, found: Features, placements: Mapping[str, Nodes], directml: bool) -> None:
+    """Counts the pairs of switches that a plan shows which was right, if a node of it ran on the provider.
+
+    `directml` says that a node on the CPU EP proves nothing.
+    """
+    providers = {provider for nodes in placements.values() for operator, provider in nodes if operator}
+    if providers - ({CPU} if directml else set()):
+        for pair in combinations(sorted(frozenset().union(*found) & SWITCHES.keys()), 2):
+            pairs[" ".join(pair)] = pairs.get(" ".join(pair), 0) + 1
+
+
+def unproven(pairs: Table, allowed: Collection[str]) -> list[tuple[str, str]]:
+    """Returns the pairs of switches that never ran together, of those that a plan may have and that show in it."""
+    shown = sorted(frozenset(allowed) - {"whole", "examine"})
+    return [pair for pair in combinations(shown, 2) if " ".join(pair) not in pairs]
 
 
 def rarity(table: Table, plan: Plan) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -13,6 +13,7 @@ from ..engines.steps import DEVICE, HOST, Method, Setup
 from ..operators.random_source import RandomSource, items, pick
 from ..tensors import DataType
 from .draw_graph import chance, draw_alone, draw_graph, draw_other_sizes, mostly
+from .features import Features, covers, features
 from .graphs import Graph
 from .pieces import Piece
 from .plan import (
@@ -40,10 +41,16 @@ from .state import CAPTURE, State, planned
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
 
+REDRAWS = 8
+"""How often a graph is drawn if a known defect needs nothing else."""
 
-def draw_plan(source: RandomSource, switches: Collection[str]) -> Plan:
-    """Returns a plan that is allowed. `switches` says what it may have; see `switches.py`."""
-    return PlanDrawing(source, switches).plan()
+
+def draw_plan(source: RandomSource, switches: Collection[str], avoided: Sequence[Features] = ()) -> Plan:
+    """Returns a plan that is allowed. `switches` says what it may have; see `switches.py`.
+
+    It has none of `avoided`, the features that known defects need; Invalid is raised if no graph is left.
+    """
+    return PlanDrawing(source, switches, avoided).plan()
 
 
 def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: int) -> Plan | None:
@@ -71,16 +78,22 @@ class PlanDrawing:
     """One plan while it is drawn. Each public method draws an action, and adds it if it is allowed. It
     raises Invalid if the action needs a session and none can be opened.
 
-    `actions` are the actions so far, `planned` their steps.
+    `actions` are the actions so far, `planned` their steps. A graph or an action with which the plan would have all that
+    one of `avoided` needs is not taken.
     """
 
-    def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
-        self.random, self.on = source, frozenset(switches)
+    def __init__(self, source: RandomSource, switches: Collection[str], avoided: Sequence[Features] = ()) -> None:
+        self.random, self.on, self.avoided = source, frozenset(switches), avoided
         self.sessions = source.integer(1, 3 if "several-sessions" in switches else 1)
-        graphs = items(source, 1, 1 if self.sessions == 1 else 2, 2)
-        self.graphs = tuple(draw_graph(source, switches) for _ in graphs)
-        self.state = State(self.graphs)
         self.actions: list[AnyAction] = []
+        self.graphs: tuple[Graph, ...] = ()
+        for _ in items(source, 1, 1 if self.sessions == 1 else 2, 2):
+            graphs = ((*self.graphs, draw_graph(source, switches)) for _ in range(REDRAWS))
+            opened = Opening(session="s", graph=len(self.graphs))
+            self.graphs = next((some for some in graphs if not self._is_avoided(some, opened)), self.graphs)
+        if not self.graphs:
+            raise Invalid("every graph has what a known defect needs")
+        self.state = State(self.graphs)
         self.planned: list[ExpectedStep] = []
         self.rounds: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         self.numbers = 0
@@ -119,11 +132,20 @@ class PlanDrawing:
     def _try(self, action: AnyAction) -> bool:
         """Adds an action if it is allowed. Returns whether it is."""
         try:
+            if self._is_avoided(self.graphs, action):
+                return False
             self.planned.append(self.state.apply(action))
         except Invalid:
             return False
         self.actions.append(action)
         return True
+
+    def _is_avoided(self, graphs: tuple[Graph, ...], action: AnyAction) -> bool:
+        """Returns whether a known defect would need nothing else than these graphs and actions. Raises Invalid."""
+        if not self.avoided:
+            return False
+        found = features(Plan(graphs=graphs, actions=(*self.actions, action)))
+        return any(covers(needs, found) for needs in self.avoided)
 
     def _new(self, letter: str) -> str:
         self.numbers += 1

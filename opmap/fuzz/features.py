@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
+
+import msgspec
 
 from ..engines.steps import DEVICE, HOST
 from ..tensors import DataType
@@ -32,7 +34,6 @@ from .plan import (
 )
 from .reference import has_unused
 from .state import CAPTURE
-from .switches import SWITCHES
 
 Features = tuple[frozenset[str], ...]
 """A set of features for each session."""
@@ -57,7 +58,8 @@ def features(plan: Plan) -> Features:
         sessions = [action for action in part.actions if isinstance(action, Opening)]
         released = number < len(parts)
         found += [
-            frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(part, s, released)) for s in sessions
+            _of_graph(msgspec.json.encode(plan.graphs[s.graph])) | _of_setup(s) | _of_use(part, s, released)
+            for s in sessions
         ]
         if part.actions and not sessions:
             found.append(frozenset({"values"} | _of_values(part)))
@@ -69,11 +71,6 @@ def needed(plan: Plan) -> Features:
     return tuple(
         frozenset(f for f in session if f != _SIMPLEST and not f.startswith(_PIECE)) for session in features(plan)
     )
-
-
-def switches_of(find: Features) -> frozenset[str]:
-    """Returns the switches without which no plan has all that a find needs."""
-    return frozenset().union(*find) & SWITCHES.keys()
 
 
 def covers(find: Features, plan: Features) -> bool:
@@ -102,12 +99,16 @@ def same_steps(one: Plan, other: Plan) -> bool:
     return _without_context(one) == _without_context(other)
 
 
+def operators(plan: Plan) -> list[list[str]]:
+    """Returns the operators of each graph, in alphabetical order."""
+    return [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
+
+
 def _without_context(plan: Plan) -> tuple[object, object, object]:
     """Returns the features, the operators and the steps of a plan, without its context."""
     needs = [session - _CONTEXT for session in features(plan)]
-    nodes = [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
     steps = [type(a) for a in plan.actions if not isinstance(a, (Putting, Binding, Getting))]
-    return needs, nodes, [Running if step is RunningBound else step for step in steps]
+    return needs, operators(plan), [Running if step is RunningBound else step for step in steps]
 
 
 def _those(conditions: Mapping[str, object]) -> set[str]:
@@ -115,7 +116,10 @@ def _those(conditions: Mapping[str, object]) -> set[str]:
     return {name for name, holds in conditions.items() if holds}
 
 
-def _of_graph(graph: Graph) -> set[str]:
+@lru_cache(maxsize=256)
+def _of_graph(encoded: bytes) -> frozenset[str]:
+    """Returns the features of a graph that is given as JSON, because graphs have no hash."""
+    graph = msgspec.json.decode(encoded, type=Graph)
     nodes, outputs, sources = list(all_nodes(graph.nodes)), set(graph.outputs), graph.sources
     inner = {name for node in graph.nodes for name in node.outputs}
     read = set().union(*(node.reads() for node in graph.nodes))
@@ -159,7 +163,7 @@ def _of_graph(graph: Graph) -> set[str]:
     lines = [node for node in nodes if node.lines]
     computing = {name for node in lines for name in (*node.operators(), *_groups()[node.op], f"{_PIECE}{node.op}")}
     kinds = {s.kind for s in sources} - {"input", "constant"}
-    return _those(conditions) | direct | operators | computing | kinds
+    return frozenset(_those(conditions) | direct | operators | computing | kinds)
 
 
 @cache

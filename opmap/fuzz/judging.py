@@ -18,6 +18,7 @@ from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Clear, Concurrent, Get, Measure, Open, Result, Run, RunBound, Setup, Update
 from ..errors import ProviderError, Unsupported, without_stack
 from ..vocabulary import Verdict
+from .models import build_model
 from .plan import Opening, Plan
 from .state import planned
 
@@ -175,29 +176,44 @@ def other_way(setup: Setup) -> Setup:
     return plain if eager else msgspec.structs.replace(plain, level=0, config={FUSION_OFF: "1"})
 
 
-def odd_one(plan: Plan, performer: Performer, limit: float | None = None) -> str:
-    """Returns which of three answers alone differs, if a plan on the DirectML EP gives wrong values.
+def other_answers(
+    plan: Plan, failure: Failure, performer: Performer, limit: float | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """Returns which of three answers alone differs, if a plan on the DirectML EP gives wrong values, and the way that
+    works in its place, if the other one does.
 
     The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values.
-    Empty if one of the ways gives no values.
+    The first is empty if one of the ways gives no values.
     """
-    steps, answers = planned(plan), []
-    for each in (performer, InSetup(performer, other_way)):
-        answers.append(perform_steps(steps, each, limit))
+    ways = ["node by node (graph fusion off)", "as a fused graph"]
+    if any(FUSION_OFF in a.setup.config for a in plan.actions if isinstance(a, Opening)):
+        ways.reverse()
+    answers = []
+    for each in (performer, InSetup(performer, other_way)) if failure.kind != "hang" else ():
+        answers.append(perform_steps(planned(plan), each, limit))
         perform_steps([ExpectedStep(Clear())], performer, limit)
         performer.renew()
-    own, other = answers
-    way = (
-        "node by node" if any(FUSION_OFF in a.setup.config for a in plan.actions if isinstance(a, Opening)) else "fused"
-    )
+    own, other = answers or [None, None]
+    works = tuple(ways[:1]) if own and other is None else ()
     if own is None or own.kind not in ("values", "type"):
-        return ""
+        return "", works
     if other is None:
-        return f"{way} (the other way gives the expected values)"
+        return f"{ways[1].partition(' (')[0]} (the other way gives the expected values)", works
     if other.kind not in ("values", "type"):  # an error is no answer
-        return ""
+        return "", works
     same = (own.kind, own.at) == (other.kind, other.at) and nearly_equal(own.got, other.got)
-    return "the expected values (both ways give the same)" if same else "all three differ"
+    return "the expected values (both ways give the same)" if same else f"all three differ: {pairs_of(plan)}", works
+
+
+def pairs_of(plan: Plan) -> str:
+    """Returns the pairs of operators of a shrunk plan of which one reads what the other makes, or its only operator."""
+    pairs: list[str] = []
+    for graph in plan.graphs:
+        nodes = build_model(graph).graph.node
+        makers = {name: node.op_type for node in nodes for name in node.output}
+        pairs += [f"{makers[name]} -> {node.op_type}" for node in nodes for name in node.input if name in makers]
+    alone = [operator for graph in plan.graphs for node in graph.nodes for operator in node.operators()]
+    return ", ".join(dict.fromkeys(pairs or alone))
 
 
 def nearly_equal(outputs: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> bool:

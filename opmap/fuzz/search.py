@@ -1,8 +1,7 @@
 """The search: draws plans, performs them, shrinks what fails, and goes on to what has not been found yet.
 
 A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in
-LET_THROUGH:
-another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
+LET_THROUGH: another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
 find needs, counts for this find and is not shrunk again.
 
 What ran often is performed less often. The search draws a few plans, and performs the one whose operators, forms and
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count as count_from
@@ -27,17 +27,17 @@ from ..operators.random_source import RandomSource, SeededSource
 from ..reducer import Budget, shrink
 from ..tensors import DataType
 from . import reference
-from .coverage import Table, Watched, count, rarity
+from .coverage import Table, Watched, count, count_pairs, rarity
 from .draw_graph import chance
 from .draw_plan import draw_idiom, draw_plan
-from .features import Features, alike, covers, features, needed, same_steps, shared, switches_of
+from .features import Features, alike, covers, features, needed, operators, same_steps, shared
 from .graphs import Graph, Node, Source
 from .handed_over import Maker, maker
-from .judging import SESSIONS, WINDOWS, Failure, Kind, Lost, growth_of, odd_one, perform_plan
+from .judging import SESSIONS, WINDOWS, Failure, Kind, Lost, growth_of, other_answers, perform_plan
 from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
-from .smaller import fewer_actions, plainer_actions, plainest, smaller_graphs
+from .smaller import fewer_actions, fewer_sessions, plainer_actions, plainest, smaller_graphs
 from .state import planned
 from .switches import available, draw_switches
 
@@ -58,6 +58,9 @@ HISTORY = 6
 
 TRIALS, SHRINK_SECONDS = 1500, 40.0
 """The most plans and the most seconds that are spent to make one failing plan smaller."""
+
+SHRINK_SHARE = 3
+"""All failures together get one of so many parts of the search's seconds, and one failure half of what is left of it."""
 
 LATER_SECONDS = 300.0
 """The most seconds for a find that is shrunk after the search."""
@@ -82,6 +85,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     - `unshrunk`: whether the time was over before it was shrunk to the end.
     - `oracle`: what gave the expected values. `odd`: which of three answers alone differs, if that was asked.
     - `made_by`: if the fused graph is it, who made the wrong values: the EP, whose graph is wrong, or DirectML.
+    - `works`: what works in its place: the other way on the same provider, or the CPU EP.
     - `model`, `feeds`: of a crash of the control, the model and its inputs: type, sizes, and bytes.
     - `seconds`: when it was found.
     """
@@ -98,6 +102,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     oracle: Literal["pseudocode", "three answers"] = "pseudocode"
     odd: str = ""
     made_by: Maker = ""
+    works: tuple[str, ...] = ()
     model: bytes = b""
     feeds: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
     seconds: float = 0.0
@@ -121,11 +126,16 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 @dataclass
 class Counts:
-    """How far a search is, in numbers. `seconds` counts the whole search, `shrinking` the part that shrinks finds."""
+    """How far a search is, in numbers.
+
+    `seconds` counts the whole search, `shrinking` the part that shrinks finds, `covered` the sequences that have what a
+    shipped defect needs. `pairs` has the pairs of switches that were proven to run together.
+    """
 
     next: Count = 0
     seconds: Seconds = 0.0
     sequences: Count = 0
+    covered: Count = 0
     duplicates: Count = 0
     known: Count = 0
     both: Count = 0
@@ -134,6 +144,7 @@ class Counts:
     uncompiled: Count = 0
     shrinking: Seconds = 0.0
     coverage: Table = field(default_factory=dict)
+    pairs: Table = field(default_factory=dict)
 
 
 @dataclass
@@ -215,8 +226,7 @@ class Search:
             if chance(SeededSource(_mixed(self.seed, number, REDRAWS)), FRESH):
                 self._renew()
             try:
-                began = self.clock()
-                limit = self.limit and min(self.limit, max(self._left(), 1.0))
+                began, limit = self.clock(), self._limit()
                 failure = perform_plan(plan, self._performer, limit) if plan else None
                 if failure and failure.kind == "hang" and limit != self.limit and self._left() <= 0:
                     progress.next, progress.stopped = number, f"the time was over before sequence {number} answered"
@@ -233,7 +243,11 @@ class Search:
             self._blame_control(number)
             if plan:
                 progress.sequences += 1
+                found = features(plan)
+                progress.covered += any(covers(known.needs, found) for known in self.excluded)
                 count(progress.coverage, plan, self._performer.placements)
+                if failure is None:
+                    count_pairs(progress.pairs, found, self._performer.placements, self.three)
                 self._performer.placements.clear()
                 self._past.append(plan)
                 if failure:
@@ -245,6 +259,10 @@ class Search:
     def _left(self) -> float:
         """Returns how many seconds are left."""
         return self._end - self.clock()
+
+    def _limit(self) -> float | None:
+        """Returns how long a step may take: no longer than the search."""
+        return self.limit and min(self.limit, max(self._left(), 1.0))
 
     def _start(self) -> None:
         self._control = self.control() if self.control else None
@@ -266,19 +284,15 @@ class Search:
             piece, data_type = _alone()[number % len(_alone())]
             return draw_idiom(SeededSource(_mixed(self.seed, number, 0)), piece, data_type, number // len(_alone()))
         drawn: list[Plan] = []
-        excluded = [*(find.features for find in self.progress.finds), *(known.needs for known in self.excluded)]
+        avoided = [*(find.features for find in self.progress.finds), *(known.needs for known in self.excluded)]
         if chance(SeededSource(_mixed(self.seed, number, 0)), LET_THROUGH):
-            excluded = []
+            avoided = []
         for attempt in range(1, REDRAWS):
             seeded = SeededSource(_mixed(self.seed, number, attempt))
-            switches = draw_switches(seeded, self.allowed)
-            if any(needs and needs <= switches for needs in map(switches_of, excluded)):
-                continue
-            plan = draw_plan(seeded, switches)
-            if not any(covers(find, features(plan)) for find in excluded):
-                drawn.append(plan)
-                if len(drawn) == CHOICES:
-                    break
+            with suppress(Invalid):
+                drawn.append(draw_plan(seeded, draw_switches(seeded, self.allowed), avoided))
+            if len(drawn) == CHOICES:
+                break
         return max(drawn, key=partial(rarity, self.progress.coverage), default=None)
 
     def _blame_control(self, number: int) -> None:
@@ -298,10 +312,12 @@ class Search:
     # --- a failure ---
 
     def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
-        """Shrinks a failure in a part of the time that is left, unless it is known or found already, and adds it to the
-        finds.
+        """Shrinks a failure in a part of the time that is left for it, unless it is known or found already, and adds it
+        to the finds.
         """
         progress, start = self.progress, self.clock()
+        reserved = RESERVE * (self._repeating if failure.kind == "growth" else self._starting)
+        share = self.seconds / SHRINK_SHARE - progress.shrinking - reserved
         if failure.unsupported:
             progress.unsupported += 1
         elif failure.kind == "refusal" and any(part in failure.text for part in self.beyond):
@@ -315,7 +331,7 @@ class Search:
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
             self._add(self._find(number, plan, failure))
-        elif failure.kind == "hang" and self._left() < RESERVE * (self.limit or 0):
+        elif min(share, self._left()) < (RESERVE * (self.limit or 0) if failure.kind == "hang" else 0):
             self._add(msgspec.structs.replace(self._find(number, plan, failure), unshrunk=True))
         else:
             past = tuple(self._past[-HISTORY:])
@@ -324,7 +340,7 @@ class Search:
                 whole = joined(plans)
                 if again := self._fails(whole, failure):
                     ended = msgspec.structs.replace(whole, actions=whole.actions[: again.at + 1])
-                    left = self._left() - RESERVE * (self._repeating if failure.kind == "growth" else self._starting)
+                    left = min(share - (self.clock() - start), self._left() - reserved)
                     self._shrink(self._find(number, whole, again), ended, min(left / 2, SHRINK_SECONDS))
                     break
             else:
@@ -362,7 +378,7 @@ class Search:
             """Returns the smallest plan that fails. `confirmed`: each one fails in a fresh process too."""
             budgets.append(Budget(TRIALS, max(end - self.clock(), 0.0), self.clock))
             first = [plainest] if failure.kind == "crash" else []
-            steps = [*first, fewer_actions, smaller_graphs, plainer_actions]
+            steps = [fewer_sessions, *first, fewer_actions, smaller_graphs, plainer_actions]
             fails_so = partial(fails, confirmed=confirmed)
             return shrink(plan, fails_so, steps, key=msgspec.json.encode, valid=_is_allowed, budget=budgets[-1])
 
@@ -377,7 +393,7 @@ class Search:
         plan = smallest
         shown = last or failure
         asked = self.three and shown.kind == "silent"
-        odd = odd_one(plan, self._performer, self.limit) if asked else ""
+        odd, works = other_answers(plan, shown, self._performer, self._limit()) if self.three else ("", ())
         made_by = maker(plan, self._performer) if asked else ""
         shrunk = msgspec.structs.replace(
             self._find(find.number, plan, shown),
@@ -387,6 +403,7 @@ class Search:
             unshrunk=budgets[-1].spent,
             odd=odd,
             made_by=made_by,
+            works=(*works, *(["the CPU EP"] if self.control else [])),
         )
         if self._fails_beside(plan, shown):
             self.progress.both += 1
@@ -440,7 +457,7 @@ class Search:
             if got is not None:
                 break
             if failure.kind == "crash":  # what the plan left in the process must not end the next one
-                perform_plan(_PLAIN, self._performer, self.limit)
+                perform_plan(_PLAIN, self._performer, self._limit())
         if got is None:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
@@ -449,8 +466,8 @@ class Search:
     def _perform(self, plan: Plan, performer: Performer, kind: Kind) -> Failure | None:
         """Performs a plan, or repeats it, to see a failure of this kind."""
         if kind == "growth":
-            return growth_of(plan, performer, self.limit, lambda: self._left() <= -RESERVE * self._repeating)
-        return perform_plan(plan, performer, self.limit)
+            return growth_of(plan, performer, self._limit(), lambda: self._left() <= -RESERVE * self._repeating)
+        return perform_plan(plan, performer, self._limit())
 
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
         return any(known.describes(failure) and covers(known.needs, features(plan)) for known in self.excluded)
@@ -475,10 +492,15 @@ class Search:
         return any(failure.same(self._perform(plan, beside(), failure.kind)) for _ in tries)
 
     def _renew(self) -> None:
-        began = self.clock()
-        self._performer = Watched(self.fresh())
-        self._starting = max(self._starting, self.clock() - began)
+        """Has the next plan begin in a fresh process."""
+        self._performer = Watched(self._started)
         self._past: list[Plan] = []
+
+    def _started(self) -> Performer:
+        began = self.clock()
+        performer = self.fresh()
+        self._starting = max(self._starting, self.clock() - began)
+        return performer
 
 
 _PLAIN = Plan(
@@ -511,6 +533,8 @@ def _alone() -> list[tuple[Piece, DataType]]:
 
 def _are_alike(one: Find, other: Find) -> bool:
     """Returns whether two finds with the same failure are one: what only one of them has is there by chance."""
+    if one.kind == "refusal" and operators(one.plan) == operators(other.plan):
+        return True  # the same line of the sources refuses the same operators: the rest is there by chance
     return (
         alike(one.features, other.features)
         or (one.odd == other.odd and same_steps(one.plan, other.plan))

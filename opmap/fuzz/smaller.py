@@ -38,19 +38,33 @@ T = TypeVar("T")
 _OF_ACTIONS, _OF_SOURCES = ("graph", "place", "cpu_nodes"), ("sizes", "seed", "values", "limit")
 """Fields of actions and of sources that no reduction changes."""
 
-MOST_CHOICES = 400
+MOST_CHOICES = 200
 """How many plans of one to three actions are tried, at most."""
 
 
-def fewer_actions(plan: Plan) -> Iterator[Plan]:
-    """Gives plans without some of the parts between Clearings, or some of the actions, and without unused graphs."""
+def fewer_sessions(plan: Plan) -> Iterator[Plan]:
+    """Gives plans without some of the parts between Clearings, or some of the sessions, and without unused graphs."""
     parts = [list(part) for cleared, part in groupby(plan.actions, lambda a: isinstance(a, Clearing)) if not cleared]
     for at in reversed(range(len(parts) if len(parts) > 1 else 0)):
         emptied = [action for part in (*parts[:at], [], *parts[at + 1 :]) for action in (*part, Clearing())]
         yield _used(_with(plan, actions=tuple(emptied[:-1])))
+    names = list(dict.fromkeys(action.session for action in plan.actions if isinstance(action, Opening)))
+    for kept in without_some(names) if len(names) > 1 else ():
+        gone = {*names} - {*kept}
+        yield _used(_with(plan, actions=tuple(a for a in plan.actions if gone.isdisjoint(_sessions(a)))))
+
+
+def fewer_actions(plan: Plan) -> Iterator[Plan]:
+    """Gives plans without some of the actions, and without unused graphs."""
     for actions in without_some(plan.actions):
         if actions:
             yield _used(msgspec.structs.replace(plan, actions=actions))
+
+
+def _sessions(action: AnyAction) -> set[str]:
+    """Returns the names that an action uses, of sessions or of what it drops."""
+    runs = action.runs if isinstance(action, Overlapping) else (action,)
+    return {getattr(run, "session", getattr(run, "name", "")) for run in runs}
 
 
 def plainest(plan: Plan) -> Iterator[Plan]:

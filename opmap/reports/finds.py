@@ -43,9 +43,24 @@ def program_of(find: Find, provider: str) -> str:
 
 
 def entry(find: Find, path: str | None) -> dict[str, object]:
-    """Returns a find as `--json` prints it. `path` is the file of its program."""
-    own = {name: getattr(find, name) for name in ("id", "kind", "text", "oracle", "odd", "made_by", "seconds")}
-    return {**own, "variant": variant(find), "steps": steps_of(find), "program": path}
+    """Returns a find as `--json` prints it. `path` is the file of its program.
+
+    First what a user sees, then the smallest program, what works in its place, and the side on which it lies.
+    """
+    shown = {"id": find.id, "kind": find.kind, "text": find.text}
+    smallest = {"variant": variant(find), "steps": steps_of(find), "program": path}
+    own = {name: getattr(find, name) for name in ("oracle", "odd", "made_by", "seconds")}
+    return {**shown, **smallest, "works": find.works, "side": side(find), **own}
+
+
+def side(find: Find) -> str:
+    """Returns on which side a find lies, as far as it is known."""
+    if find.made_by:
+        graph = "right" if find.made_by == "DirectML" else "wrong"
+        return f"{find.made_by}: the graph that the EP hands to DirectML is {graph}"
+    if find.kind == "refusal" and ".cpp(" in find.failure.signature:
+        return f"it is refused in {find.failure.signature}"
+    return find.odd and f"of three answers one differs: {find.odd}"
 
 
 def variant(find: Find) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import numpy as np
@@ -16,11 +16,12 @@ from ...engines.sessions import CPU
 from ...engines.steps import HOST, Put
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
+from ...fuzz.coverage import unproven
 from ...fuzz.judging import InSetup, of_control
 from ...fuzz.search import Excluded, Find, Progress, Search
 from ...fuzz.switches import available
-from ...known import defects
-from ...reports.finds import FindsFolder, entry, steps_of, variant
+from ...known import KINDS, defects
+from ...reports.finds import FindsFolder, entry, side, steps_of, variant
 from ...reports.results_folder import identity
 from ...reports.terminal import print_error, print_line, stdout_for_json, write_json
 from ...session.options import SessionOptions
@@ -68,9 +69,11 @@ def run(options: Namespace) -> int:
         covered = [(key.split(" "), number) for key, number in sorted(progress.coverage.items())]
         coverage = [dict(zip(names, words, strict=True)) | {"plans": number} for words, number in covered]
         content = {"seed": folder.seed, "seconds": round(progress.seconds, 1), "sequences": progress.sequences}
-        write_json({**content, "finds": entries, "coverage": coverage})
+        content |= {"covered": progress.covered}
+        pairs = unproven(progress.pairs, search.allowed)
+        write_json({**content, "finds": entries, "coverage": coverage, "unproven": pairs})
     else:
-        _print(progress, folder if written else None, opened.name)
+        _print(progress, folder if written else None, opened.name, search.allowed)
     nothing_ran = 0 < progress.sequences == progress.unsupported + progress.uncompiled
     return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
 
@@ -173,25 +176,26 @@ def _go(work: Callable[[], Progress], folder: FindsFolder) -> bool:
         folder.end(folder.progress)
 
 
-def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
+def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowed: Collection[str]) -> None:
     for find in progress.finds:
-        print_line(f"{find.id}: {find.text}")
-        graph = "right" if find.made_by == "DirectML" else "wrong"
-        made = f"the graph that the EP hands to DirectML is {graph}: {find.made_by} makes the wrong values"
+        print_line(
+            f"{find.id}: {find.text}" if find.kind == "growth" else f"{find.id}: {KINDS[find.kind]}: {find.text}"
+        )
         large = "it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
         lines = [
             f"needs: {variant(find)}",
             *steps_of(find),
-            find.odd and f"three answers, of which one differs: {find.odd}",
-            find.made_by and made,
+            folder and f"program: {folder.path(find)}",
             None if find.stable else "it does not fail each time",
             large if find.unshrunk else None,
-            folder and f"program: {folder.path(find)}",
+            find.works and f"works in its place: {', or '.join(find.works)}",
+            side(find) and f"side: {side(find)}",
         ]
         for line in filter(None, lines):
             print_line(f"  {line}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
     counts = [
+        (progress.covered, "have what a shipped defect needs"),
         (progress.duplicates, "failed like a find"),
         (progress.known, "are known"),
         (progress.both, "fail on the CPU EP too"),
@@ -200,6 +204,12 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         (progress.uncompiled, "could not be compiled by the emulated device, which may hide a refusal"),
     ]
     print_line("; ".join([total, *(f"{count} {text}" for count, text in counts if count)]))
+    pairs = unproven(progress.pairs, allowed)
+    some = ", ".join(" + ".join(pair) for pair in pairs[:: len(pairs) // 3 + 1])
+    every = len(pairs) + len(progress.pairs)
+    print_line(
+        f"ingredient pairs that were never proven to run: {len(pairs)} of {every}, such as {some} (--json has all)"
+    )
     if progress.finds:
         print_line(f"found at second: {', '.join(f'{find.seconds:.0f}' for find in progress.finds)}")
     if progress.stopped:

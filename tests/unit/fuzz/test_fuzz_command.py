@@ -129,10 +129,10 @@ class TestFuzz:
     """The command, in this process."""
 
     def test_nothing_found(self, capsys):
-        """On the CPU EP nothing is found: exit code 0, and one line on stdout."""
+        """On the CPU EP nothing is found: exit code 0, and two lines on stdout: what ran, and what never did."""
         assert 0 == cli.main(["fuzz", "--provider", "cpu", "--seconds", "1"])
         out, err = capsys.readouterr()
-        assert out.count("\n") == 1
+        assert out.count("\n") == 2
         assert re.search(r"sequences on CPUExecutionProvider in \d+ s: 0 found", out)
         assert "" == err
 
@@ -168,13 +168,14 @@ class TestFuzz:
         arguments = ["fuzz", "--provider", stale, "--seconds", "20", "--seed", "5", "--json", "--report", "finds"]
         assert 1 == cli.main(arguments)
         document = json.loads(capsys.readouterr().out)
-        assert ["seed", "seconds", "sequences", "finds", "coverage"] == list(document)
+        assert ["seed", "seconds", "sequences", "covered", "finds", "coverage", "unproven"] == list(document)
+        assert all(2 == len(pair) for pair in document["unproven"])
         assert {"operator", "placement", "form", "way", "plans"} == set(document["coverage"][0])
         assert 5 == document["seed"]
         find = document["finds"][0]
-        assert ["id", "kind", "text", "oracle", "odd", "made_by", "seconds", "variant", "steps", "program"] == list(
-            find
-        )
+        seen, smallest = ["id", "kind", "text"], ["variant", "steps", "program"]
+        assert [*seen, *smallest, "works", "side", "oracle", "odd", "made_by", "seconds"] == list(find)
+        assert ["the CPU EP"] == find["works"]
         assert "silent" == find["kind"]
         assert find["text"].startswith("run ")
         assert 3 == len(find["steps"])
