@@ -78,8 +78,8 @@ class PlanDrawing:
     """One plan while it is drawn. Each public method draws an action, and adds it if it is allowed. It
     raises Invalid if the action needs a session and none can be opened.
 
-    `actions` are the actions so far, `planned` their steps. A graph or an action with which the plan would have all that
-    one of `avoided` needs is not taken.
+    `actions` are the actions so far, `planned` their steps. A graph or an action with which the plan would have all
+    that one of `avoided` needs is not taken.
     """
 
     def __init__(self, source: RandomSource, switches: Collection[str], avoided: Sequence[Features] = ()) -> None:

@@ -1,8 +1,8 @@
 """The search: draws plans, performs them, shrinks what fails, and goes on to what has not been found yet.
 
 A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in
-LET_THROUGH: another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
-find needs, counts for this find and is not shrunk again.
+LET_THROUGH: another defect could hide behind these features. And a failure that equals a find, in a plan with all
+features that the find needs, counts for this find and is not shrunk again.
 
 What ran often is performed less often. The search draws a few plans, and performs the one whose operators, forms and
 ways are the rarest.
@@ -60,7 +60,7 @@ TRIALS, SHRINK_SECONDS = 1500, 40.0
 """The most plans and the most seconds that are spent to make one failing plan smaller."""
 
 SHRINK_SHARE = 3
-"""All failures together get one of so many parts of the search's seconds, and one failure half of what is left of it."""
+"""All failures together get one of so many parts of the search's seconds, one failure half of what is left of it."""
 
 LATER_SECONDS = 300.0
 """The most seconds for a find that is shrunk after the search."""

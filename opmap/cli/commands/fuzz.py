@@ -178,9 +178,8 @@ def _go(work: Callable[[], Progress], folder: FindsFolder) -> bool:
 
 def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowed: Collection[str]) -> None:
     for find in progress.finds:
-        print_line(
-            f"{find.id}: {find.text}" if find.kind == "growth" else f"{find.id}: {KINDS[find.kind]}: {find.text}"
-        )
+        seen = "" if find.kind == "growth" else f"{KINDS[find.kind]}: "
+        print_line(f"{find.id}: {seen}{find.text}")
         large = "it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
         lines = [
             f"needs: {variant(find)}",
@@ -207,9 +206,8 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowe
     pairs = unproven(progress.pairs, allowed)
     some = ", ".join(" + ".join(pair) for pair in pairs[:: len(pairs) // 3 + 1])
     every = len(pairs) + len(progress.pairs)
-    print_line(
-        f"ingredient pairs that were never proven to run: {len(pairs)} of {every}, such as {some} (--json has all)"
-    )
+    unshown = f"{len(pairs)} of {every} pairs of ingredients were never proven to run"
+    print_line(f"{unshown}, such as {some} (--json has all)")
     if progress.finds:
         print_line(f"found at second: {', '.join(f'{find.seconds:.0f}' for find in progress.finds)}")
     if progress.stopped:
