@@ -11,7 +11,6 @@ from ..engines.performer import Performer
 from ..engines.sessions import CPU, FUSION_OFF
 from ..engines.steps import AnyStep, Examine, Open, Result
 from .features import Features
-from .graphs import all_nodes
 from .judging import Wrapping
 from .plan import Binding, Opening, Overlapping, Plan, Running
 from .state import CAPTURE
@@ -89,7 +88,7 @@ def rarity(table: Table, plan: Plan) -> float:
 
 
 def _operators(plan: Plan, opening: Opening) -> set[str]:
-    return {operator for node in all_nodes(plan.graphs[opening.graph].nodes) for operator in node.operators()}
+    return {operator for node in plan.graphs[opening.graph].nodes for operator in node.operators()}
 
 
 def _ways(plan: Plan) -> Iterator[tuple[Opening, str]]:

@@ -12,11 +12,9 @@ from ..operators.contract import Operator
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType, Tensor
 from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
-from .pieces import MAX_ELEMENTS, Group, Piece, draw_piece, pieces
+from .pieces import MAX_ELEMENTS, draw_piece
 from .reference import Attribute, Invalid, Scalar, Sizes, Value, inferred, tried
-
-GROUPS: tuple[Group, ...] = ("arithmetic", "idioms", "shapes", "sequences", "control", "empties", "elsewhere")
-"""The groups of pieces. Each is a switch."""
+from .table import OPSET, Piece, pieces, table
 
 _DATA_TYPES = {
     "narrow": (DataType.UINT8, DataType.FLOAT16, DataType.INT16, DataType.INT8, DataType.UINT16),
@@ -47,7 +45,7 @@ def draw_graph(source: RandomSource, switches: Collection[str]) -> Graph:
 def draw_alone(source: RandomSource, piece: Piece, data_type: DataType, switches: Collection[str]) -> Graph:
     """Returns a graph of one piece. Raises Invalid if what was drawn does not fit."""
     drawing = _GraphDrawing(source, switches)
-    drawing.data_type = data_type
+    drawing.data_type, drawing.opset = data_type, source.integer(*piece.opsets)
     return drawing.alone(piece)
 
 
@@ -67,11 +65,12 @@ class _GraphDrawing:
             for o in OPERATORS.values()
             if o.lower and o.descriptors_of_node and not o.descriptor.spec().computes_values  # pieces compute
         ]
-        self.pieces = {
-            group: [p for p in pieces() if p.group == group and self.data_type in p.data_types]
-            for group in GROUPS
-            if group in switches
-        }
+        fitting = [p for p in pieces() if p.group in switches and self.data_type in p.data_types]
+        opsets = sorted({opset for p in fitting for opset in range(p.opsets[0], p.opsets[1] + 1)})
+        self.opset = pick(source, opsets) if "versions" in switches and opsets else OPSET
+        fitting = [p for p in fitting if p.opsets[0] <= self.opset <= p.opsets[1]]
+        self.pieces = {p.group: [q for q in fitting if q.group == p.group] for p in fitting}
+        self.most = 9 if "ranks" in switches else 4
         self.lowest = 0 if chance(source, 2, "zero" in switches) else 1
 
     def graph(self) -> Graph:
@@ -108,7 +107,7 @@ class _GraphDrawing:
 
     # --- values ---
 
-    def _new_source(self, data_type: DataType, sizes: Sizes, limit: int = 0) -> str:
+    def _new_source(self, data_type: DataType, sizes: Sizes, limit: int = 0, span: str = "") -> str:
         """Adds an input or an initializer, with its sizes declared or not. Returns its name."""
         random, on, name = self.random, self.on, f"x{len(self.sources)}"
         default = chance(random, 2, "default" in on)
@@ -126,6 +125,7 @@ class _GraphDrawing:
             dims=dims,
             seed=random.integer(0, 2),
             limit=limit,
+            span=span,
         )
         self.sources.append(source)
         self.values[name] = Value(data_type, sizes)
@@ -144,9 +144,9 @@ class _GraphDrawing:
 
     def _add(self, node: Node) -> str:
         """Adds a node. Returns the name of its first output. Raises Invalid if its inputs do not fit."""
-        every = dict(self.values)
-        infer_node(node, self.values, every)  # adds the outputs to the values
-        if any(prod(value.sizes) > 40 * MAX_ELEMENTS or len(value.sizes) > 8 for value in every.values()):
+        node = msgspec.structs.replace(node, opset=self.opset)
+        infer_node(node, self.values)  # adds the outputs to the values
+        if any(prod(value.sizes) > 40 * MAX_ELEMENTS or len(value.sizes) > 9 for value in self.values.values()):
             raise Invalid("too large")
         self.nodes.append(node)
         return node.outputs[0]
@@ -172,8 +172,8 @@ class _GraphDrawing:
 
     # --- nodes ---
 
-    def _operator(self, name: str | None = None) -> Node:
-        """Adds a node of a registered operator; its inputs are values that fit, or new sources. Returns the node."""
+    def _operator(self) -> None:
+        """Adds a node of a registered operator; its inputs are values that fit, or new sources."""
         random = self.random
         same_twice = mostly(random, 4, "same-twice" in self.on)
         operator = pick(random, self.operators)
@@ -199,7 +199,7 @@ class _GraphDrawing:
         while wanted and wanted[-1] is None:  # of an operator's two nodes, one may lack the last input
             wanted.pop()
             fields.pop()
-        base = name or self._name()
+        base = self._name()
         outputs = (base, *(f"{base}_{at}" for at in range(1, len(desc.outputs))))
         attributes: dict[str, Attribute] = {
             key: Scalar(value.data_type.name, value.bits[0]) if isinstance(value, Tensor) else value
@@ -229,10 +229,7 @@ class _GraphDrawing:
                 names[at] = self._constant(value.type, value.sizes, numbers)
             elif value is not None:
                 names[at] = names[at] or self._new_source(*value[:2])
-        node = msgspec.structs.replace(node, inputs=tuple(names))
-        if name is None:
-            self._add(node)
-        return node
+        self._add(msgspec.structs.replace(node, inputs=tuple(names)))
 
     def _constant_value(self, lowering: Lowering, name: str, data_type: DataType) -> Value | None:
         """Returns the value of a constant input.
@@ -278,34 +275,48 @@ class _GraphDrawing:
     def _piece(self, piece: Piece) -> None:
         """Adds the lines of a piece; its inputs are values that fit, or new sources."""
 
-        def existing(data_type: DataType, rank: int | None) -> list[tuple[str, Sizes]]:
-            names = self._existing((data_type,))[:4]
-            sizes = {name: self.values[name].sizes for name in names}
-            return [(name, s) for name, s in sizes.items() if rank is None or len(s) == rank]
+        def existing(data_type: DataType) -> list[tuple[str, Sizes]]:
+            return [(name, self.values[name].sizes) for name in self._existing((data_type,))[:4]]
 
-        node, sources = draw_piece(piece, self.random, self.data_type, lowest=self.lowest, existing=existing)
+        node, sources = draw_piece(
+            piece, self.random, self.data_type, lowest=self.lowest, most=self.most, existing=existing
+        )
+        if mostly(self.random, 3, "activated" in self.on):
+            node = self._activated(node)
+        spans = piece.values.split() if mostly(self.random, 3, "extremes" in self.on) else []
         names = []
         for source in sources:
             if source.kind == "constant":
                 names.append(self._constant(source.type, source.sizes, source.values))
             else:
-                names.append(source.name or self._new_source(source.type, source.sizes, source.limit))
+                span = "" if source.limit or not spans else pick(self.random, spans)
+                names.append(source.name or self._new_source(source.type, source.sizes, source.limit, span))
         base = self._name()
-        outputs = (base, *(f"{base}_{at}" for at in range(1, len(piece.outputs))))
+        outputs = (base, *(f"{base}_{at}" for at in range(1, len(node.results))))
         function = mostly(self.random, 4, "function" in self.on)
         self._add(msgspec.structs.replace(node, inputs=tuple(names), outputs=outputs, function=function))
 
+    def _activated(self, node: Node) -> Node:
+        """Returns the lines of a piece with an activation behind their first output, which may stay an output."""
+        first, *others = node.results
+        line = f"activated = {pick(self.random, table().activations)}({first})"
+        results = ("activated", *([first] if chance(self.random, 2) else []), *others)
+        return msgspec.structs.replace(node, lines=(*node.lines, line), results=results)
+
     def _node(self) -> None:
-        """Adds a node: a piece, one of MOVES, an If, or an operator."""
+        """Adds a node: a piece, one of MOVES, or an operator."""
         for group, choices in self.pieces.items():
-            if chance(self.random, 3 if group in ("arithmetic", "idioms") else 4, bool(choices)):
+            if chance(self.random, 3 if group in ("arithmetic", "idioms") else 4):
                 self._piece(pick(self.random, choices))
                 return
-        for op in (*MOVES, "If"):
+        for op in MOVES:
             if chance(self.random, 4, op.lower() in self.on):
-                self._if() if op == "If" else self._move(op)
+                self._move(op)
                 return
-        self._operator()
+        if self.opset == OPSET:
+            self._operator()
+        elif self.pieces:
+            self._piece(pick(self.random, [piece for group in self.pieces.values() for piece in group]))
 
     def _move(self, op: str) -> None:
         random = self.random
@@ -335,21 +346,6 @@ class _GraphDrawing:
                 fitting = [n for n in fitting if n != value]
             inputs.append(pick(random, fitting) if fitting else self._new_source(self.data_type, sizes))
         self._add(Node(op=op, inputs=tuple(inputs), outputs=(self._name(),), attributes=attributes))
-
-    def _if(self) -> None:
-        """Adds an If: an operator in one branch, and in the other the same operator, or another node."""
-        output = self._name()
-        conditions = (s.name for s in self.sources if s.type is DataType.BOOL and not s.sizes)
-        condition = next(conditions, None)
-        if condition is None or chance(self.random, 2):
-            condition = self._new_source(DataType.BOOL, ())
-        then = self._operator(f"{output}_then")
-        if chance(self.random, 2):
-            other = self._operator(f"{output}_else")
-        else:
-            others = tuple(f"{output}_else{at}" for at in range(len(then.outputs)))
-            other = msgspec.structs.replace(then, outputs=others)
-        self._add(Node(op="If", inputs=(condition,), outputs=(output,), then=(then,), other=(other,)))
 
 
 def _beside(sizes: Sizes, axis: int) -> Sizes:

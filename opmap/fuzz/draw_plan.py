@@ -15,7 +15,6 @@ from ..tensors import DataType
 from .draw_graph import chance, draw_alone, draw_graph, draw_other_sizes, mostly
 from .features import Features, covers, features
 from .graphs import Graph
-from .pieces import Piece
 from .plan import (
     OF_GRAPHS,
     SETTINGS,
@@ -37,9 +36,13 @@ from .plan import (
 )
 from .reference import Invalid
 from .state import CAPTURE, State, planned
+from .table import Piece
 
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
+
+WAYS = ("", "fusion-off extremes", "symbolic extremes", "shapeless", "activated", "ranks")
+"""The switches of each way in which `--idioms` runs a piece."""
 
 REDRAWS = 8
 """How often a graph is drawn if a known defect needs nothing else."""
@@ -56,11 +59,9 @@ def draw_plan(source: RandomSource, switches: Collection[str], avoided: Sequence
 def draw_idiom(source: RandomSource, piece: Piece, data_type: DataType, number: int) -> Plan | None:
     """Returns a plan with one piece alone; None if the CPU EP does not have it in this type.
 
-    `number` chooses the way: as usual, node by node, with symbols, without shapes.
+    `number` chooses the way.
     """
-    switches = (frozenset[str](), frozenset({"fusion-off"}), frozenset({"symbolic"}), frozenset({"shapeless"}))[
-        number % 4
-    ]
+    switches = WAYS[number % len(WAYS)].split()
     setup = Setup(config={FUSION_OFF: "1"} if "fusion-off" in switches else {}, cpu_nodes=True)
     runs = tuple(Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 3))
     for _ in range(64):

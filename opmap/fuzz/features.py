@@ -14,8 +14,7 @@ import msgspec
 
 from ..engines.steps import DEVICE, HOST
 from ..tensors import DataType
-from .graphs import MOVES, Graph, all_nodes, infer
-from .pieces import pieces
+from .graphs import MOVES, Graph, infer
 from .plan import (
     SETTINGS,
     Binding,
@@ -34,6 +33,7 @@ from .plan import (
 )
 from .reference import has_unused
 from .state import CAPTURE
+from .table import OPSET, pieces
 
 Features = tuple[frozenset[str], ...]
 """A set of features for each session."""
@@ -101,7 +101,7 @@ def same_steps(one: Plan, other: Plan) -> bool:
 
 def operators(plan: Plan) -> list[list[str]]:
     """Returns the operators of each graph, in alphabetical order."""
-    return [sorted(name for node in all_nodes(graph.nodes) for name in node.operators()) for graph in plan.graphs]
+    return [sorted(name for node in graph.nodes for name in node.operators()) for graph in plan.graphs]
 
 
 def _without_context(plan: Plan) -> tuple[object, object, object]:
@@ -120,7 +120,7 @@ def _those(conditions: Mapping[str, object]) -> set[str]:
 def _of_graph(encoded: bytes) -> frozenset[str]:
     """Returns the features of a graph that is given as JSON, because graphs have no hash."""
     graph = msgspec.json.decode(encoded, type=Graph)
-    nodes, outputs, sources = list(all_nodes(graph.nodes)), set(graph.outputs), graph.sources
+    nodes, outputs, sources = graph.nodes, set(graph.outputs), graph.sources
     inner = {name for node in graph.nodes for name in node.outputs}
     read = set().union(*(node.reads() for node in graph.nodes))
     inputs = {s.name for s in sources if s.kind != "constant"}
@@ -131,7 +131,7 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
         folded |= set(node.outputs) if node.reads() <= folded else set()
     size = values[graph.outputs[0]].type.size
     direct = {f"direct-{s.kind}" for s in sources if s.name in outputs}
-    registered = [node for node in nodes if not node.lines and node.op not in (*MOVES, "If")]
+    registered = [node for node in nodes if not node.lines and node.op not in MOVES]
     conditions = {
         "symbolic": any(s.dims == "symbolic" for s in sources),
         "shapeless": any(s.dims == "none" for s in sources),
@@ -152,17 +152,22 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
         "narrow": size < 4,
         "zero": any(0 in value.sizes for value in values.values()),
         "function": any(node.function for node in nodes),
+        "versions": graph.opset != OPSET,
+        "activated": any(line.startswith("activated =") for node in nodes for line in node.lines),
+        "extremes": any(s.span for s in sources),
+        "ranks": any(len(value.sizes) > 4 for value in values.values()),
+        "nine-dimensions": any(len(value.sizes) > 8 for value in values.values()),
         "constant-node": any(s.as_node for s in sources),
     }
     operators = {
         _SIMPLEST if node.op == "Concat" and len(node.inputs) == 1 else node.op.lower()
         for node in nodes
-        if node.op in (*MOVES, "If")
+        if node.op in MOVES
     }
     operators |= {f"{_OPERATOR}{node.op}" for node in registered}
     lines = [node for node in nodes if node.lines]
     computing = {name for node in lines for name in (*node.operators(), *_groups()[node.op], f"{_PIECE}{node.op}")}
-    kinds = {s.kind for s in sources} - {"input", "constant"}
+    kinds = {word for s in sources for word in (s.kind, s.span)} - {"input", "constant", ""}
     return frozenset(_those(conditions) | direct | operators | computing | kinds)
 
 
@@ -249,7 +254,7 @@ def _empty(graph: Graph, round: SeededInputs) -> set[str]:
     """Returns where empty tensors are: among the outputs (all, or some beside others) or only inside."""
     empty = {name for name, value in infer(graph, round.sizes).items() if 0 in value.sizes}
     outputs = empty & set(graph.outputs)
-    nodes = [node for node in all_nodes(graph.nodes) if empty & node.reads()]
+    nodes = [node for node in graph.nodes if empty & node.reads()]
     conditions = {
         "full-from-empty": any(set(node.outputs) - empty for node in nodes),
         "empty": empty,

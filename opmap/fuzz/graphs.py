@@ -1,7 +1,7 @@
 """Graphs as data: sources, nodes and outputs; their sizes and values.
 
-A node is an ONNX node of a registered operator, a node that only moves bit patterns, an If, or a few lines of ONNX's
-text with any other operators. Sizes follow from ONNX's own inference. The pseudocode gives the values of the first two
+A node is an ONNX node of a registered operator, a node that only moves bit patterns, or a few lines of ONNX's text
+with any other operators. Sizes follow from ONNX's own inference. The pseudocode gives the values of the first two
 kinds; those of lines come from ONNX Runtime's CPU EP, node by node, with a tolerance.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from ..operators import OPERATORS, emitted
 from ..tensors import DataType, Tensor, to_bits
 from . import reference
 from .reference import Attribute, Invalid, Kernel, Scalar, Sizes, Value
+from .table import OPSET, table
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     - `sizes`: the sizes; if `dims` is not `static`, a run may feed others.
     - `seed`: gives the values of an initializer.
     - `limit`: the values are indices from 0 to `limit` - 1.
+    - `span`: what values it has beside the usual ones: a row of `spans` in the table.
     - `as_node`: the constant is the output of a Constant node.
     """
 
@@ -58,6 +60,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     values: tuple[int | float, ...] = ()
     limit: int = 0
+    span: str = ""
     as_node: bool = False
 
     @property
@@ -74,37 +77,35 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node. An input that is left out has no name.
 
-    An If has a `then` and an `other` branch: nodes of which the last one gives the output. A node of other operators
-    has `lines` of ONNX's text, in which its inputs and outputs have the names `formal` and `results`; `function` makes
-    a local function of them.
+    A node of other operators has `lines` of ONNX's text, in which its inputs and outputs have the names `formal` and
+    `results`; `function` makes a local function of them. `opset` is that of the whole graph.
     """
 
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Attribute] = {}
-    then: tuple[Node, ...] = ()
-    other: tuple[Node, ...] = ()
     lines: tuple[str, ...] = ()
     formal: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     function: bool = False
+    opset: int = OPSET
 
     @property
     def kernel(self) -> Kernel:
         """The node without the names that its values have in the graph."""
         if self.lines:
-            return Kernel("", (), self.formal, self.results, self.lines)
+            return Kernel("", (), self.formal, self.results, self.lines, self.opset)
         formal = tuple(f"i{at}" if name else "" for at, name in enumerate(self.inputs))
         results = tuple(f"o{at}" for at in range(len(self.outputs)))
-        return Kernel(self.op, tuple(sorted(self.attributes.items())), formal, results, ())
+        return Kernel(self.op, tuple(sorted(self.attributes.items())), formal, results, (), self.opset)
 
     def reads(self) -> set[str]:
-        """Returns the names of all values that the node or its branches read."""
-        return ({*self.inputs} - {""}).union(*(node.reads() for node in (*self.then, *self.other)))
+        """Returns the names of all values that the node reads."""
+        return {*self.inputs} - {""}
 
     def operators(self) -> list[str]:
-        """Returns the ONNX operators of the node, without those in its branches."""
+        """Returns the ONNX operators of the node, those in bodies too."""
         return reference.operators(self.kernel) if self.lines else [self.op]
 
 
@@ -139,7 +140,12 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def computes(self) -> bool:
         """Whether the CPU EP gives some of the values."""
-        return any(node.lines for node in all_nodes(self.nodes))
+        return any(node.lines for node in self.nodes)
+
+    @property
+    def opset(self) -> int:
+        """The opset of its nodes."""
+        return self.nodes[0].opset if self.nodes else OPSET
 
     def label(self, name: str) -> str:
         """Returns the name that a value of this graph has in the ONNX model; an unusual one if the graph is `odd`."""
@@ -228,40 +234,28 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
         ):
             raise Invalid(source.name)
         visible[source.name] = Value(source.type, source_sizes, source.known)
-    every = dict(visible)
     for node in graph.nodes:
-        infer_node(node, visible, every)
+        infer_node(node, visible)
+    if len({node.opset for node in graph.nodes}) > 1:
+        raise Invalid("opsets")
     if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(visible):
         raise Invalid("outputs")
     if sizes and all(source.dims != "none" for source in graph.sources):
         declared = infer(graph)
-        if any(len(every[name].sizes) != len(declared[name].sizes) for name in graph.outputs):
+        if any(len(visible[name].sizes) != len(declared[name].sizes) for name in graph.outputs):
             raise Invalid("an output with another number of dimensions")
-    return every
+    return visible
 
 
-def infer_node(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> None:
-    """Adds the outputs of a node to `visible`. Adds them, and the values of its branches, to `every`."""
-    if not every.keys().isdisjoint(node.outputs) or not {*node.inputs} - {""} <= set(visible):
+def infer_node(node: Node, visible: dict[str, Value]) -> None:
+    """Adds the outputs of a node to the values that are visible to it."""
+    if not visible.keys().isdisjoint(node.outputs) or not node.reads() <= set(visible):
         raise Invalid(node.op)
     values = tuple(visible[name] if name else None for name in node.inputs)
-    if node.op == "If":
-        ends = []
-        for branch in (node.then, node.other):
-            inner = dict(visible)
-            for step in branch:
-                infer_node(step, inner, every)
-            ends.append(inner[branch[-1].outputs[0]])
-        if ends[0].type is not ends[1].type or len(ends[0].sizes) != len(ends[1].sizes):
-            raise Invalid("If")
-        results: tuple[Value, ...] = (ends[0],)
-    else:
-        results = reference.inferred(node.kernel, values)
-        if not node.lines and node.op not in COPIES and not has_empty((*values, *results)):
-            described(node.kernel, values)
-    named = dict(zip(node.outputs, results, strict=True))
-    visible |= named
-    every |= named
+    results = reference.inferred(node.kernel, values)
+    if not node.lines and node.op not in COPIES and not has_empty((*values, *results)):
+        described(node.kernel, values)
+    visible |= zip(node.outputs, results, strict=True)
 
 
 def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, tuple[int, int]]:
@@ -273,13 +267,6 @@ def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict
         limits[name] = max(low, before[0]), min(high, before[1])
 
     def visit(node: Node) -> None:
-        if node.op == "If":
-            for branch in (node.then, node.other):
-                if node.outputs[0] in limits:
-                    limit(branch[-1].outputs[0], *limits[node.outputs[0]])
-                for step in reversed(branch):
-                    visit(step)
-            return
         indices: dict[int, tuple[int, int]] = {}
         if not node.lines and node.op not in COPIES:
             inputs = tuple(values[name] if name else None for name in node.inputs)
@@ -323,14 +310,6 @@ def evaluate(
 
 
 def _evaluate(node: Node, evaluated: Mapping[str, Tensor], tolerances: dict[str, float]) -> dict[str, Tensor]:
-    if node.op == "If":
-        inner = dict(evaluated)
-        branch = node.then if evaluated[node.inputs[0]].bits[0] else node.other
-        for step in branch:
-            inner |= _evaluate(step, inner, tolerances)
-        end, output = branch[-1].outputs[0], node.outputs[0]
-        tolerances[output] = tolerances.get(end, 0.0)
-        return {output: inner[end]}
     tensors = [evaluated[name] if name else None for name in node.inputs]
     given = [tolerances.get(name, 0.0) for name in node.inputs]
     if node.lines:
@@ -410,6 +389,10 @@ def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None
         return Tensor(data_type, sizes, to_bits(data_type, picked))
     if data_type is DataType.BOOL:
         return Tensor(data_type, sizes, [(seed * 5 + 1 >> i % 3 if count > 1 else seed) % 2 for i in range(count)])
+    if source.span:
+        numbers_of = [n for n in table().spans[source.span] if _holds(data_type, n)]
+        picked_of = [numbers_of[(seed * 5 + i * (1 if simple else 3)) % len(numbers_of)] for i in range(count)]
+        return Tensor(data_type, sizes, to_bits(data_type, picked_of))
     if gentle:
         low, step = (-12, 1) if data_type.kind != "unsigned" else (1, 1)
         whole = [low + (seed * 7 + i * (1 if simple else 11)) % 25 * step for i in range(count)]
@@ -422,8 +405,9 @@ def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None
     return Tensor(data_type, sizes, array(data_type.bits_code, words))
 
 
-def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Gives the nodes and the nodes in their branches."""
-    for node in nodes:
-        yield node
-        yield from all_nodes((*node.then, *node.other))
+def _holds(data_type: DataType, number: float) -> bool:
+    """Returns whether a data type has a number, for a float at least nearly."""
+    if data_type.kind == "float":
+        return abs(number) <= {2: 65504.0, 4: 3e38, 8: 1e308}[data_type.size]
+    bits = 8 * data_type.size - (data_type.kind == "signed")
+    return number == int(number) and -(1 << bits if data_type.kind == "signed" else 0) <= number < 1 << bits

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx
 from onnx import helper
 
@@ -11,7 +9,7 @@ from ..cases.variants.drafts import constant
 from ..mapping import ELEMENT_TYPES, IR_VERSION
 from ..tensors import Tensor
 from .graphs import Dims, Graph, Node, fill, index_limits, infer
-from .reference import OPSETS, Kernel, Value, has_known_sizes, protos
+from .reference import Kernel, Value, has_known_sizes, opsets_of, protos
 
 _LOCAL = "local"
 """The domain of local functions."""
@@ -43,7 +41,7 @@ def build_model(graph: Graph) -> onnx.ModelProto:
     outputs = [
         _declared(graph, name, writer.values[name], "none" if name in varying else graph.dims) for name in graph.outputs
     ]
-    opsets = [*OPSETS, helper.make_opsetid(_LOCAL, 1)] if writer.functions else OPSETS
+    opsets = [*opsets_of(graph.opset), *([helper.make_opsetid(_LOCAL, 1)] if writer.functions else [])]
     model_graph = helper.make_graph(nodes, "fuzz", inputs, outputs, initializers)
     return helper.make_model(
         model_graph, opset_imports=opsets, ir_version=IR_VERSION, functions=list(writer.functions.values())
@@ -55,7 +53,7 @@ def _varying(graph: Graph, values: dict[str, Value]) -> set[str]:
     varying: set[str] = set()
     for node in graph.nodes:
         inputs = tuple(values[each] if each else None for each in node.inputs)
-        if node.op == "If" or node.reads() & varying or (node.lines and not has_known_sizes(node.kernel, inputs)):
+        if node.reads() & varying or (node.lines and not has_known_sizes(node.kernel, inputs)):
             varying.update(node.outputs)
     return varying
 
@@ -78,11 +76,7 @@ class _Writer:
         """Returns the ONNX nodes of a node."""
         label = self.graph.label
         inputs, outputs = [label(name) for name in node.inputs], [label(name) for name in node.outputs]
-        if node.op == "If":
-            value = self.values[node.outputs[0]]
-            then, other = self._branch("then", node.then, value), self._branch("else", node.other, value)
-            made = [helper.make_node("If", inputs, outputs, then_branch=then, else_branch=other)]
-        elif node.function:
+        if node.function:
             made = [helper.make_node(self._function(node.kernel), inputs, outputs, domain=_LOCAL)]
         else:
             kernel = node.kernel
@@ -92,17 +86,11 @@ class _Writer:
             each.name = "" if self.graph.odd else f"{node.outputs[0]}{f'_{number}' if number else ''}"
         return made
 
-    def _branch(self, word: str, nodes: Sequence[Node], value: Value) -> onnx.GraphProto:
-        """Returns a branch of an If, whose last node gives the output; `value` has its type."""
-        made = [each for node in nodes for each in self.nodes(node)]
-        output = _declared(self.graph, nodes[-1].outputs[0], value, "none")
-        return helper.make_graph(made, f"{word}_branch", [], [output])
-
     def _function(self, kernel: Kernel) -> str:
         """Returns the name of the local function that has the lines of a kernel."""
         name = self.functions[kernel].name if kernel in self.functions else f"f{len(self.functions)}"
         nodes = protos(kernel, lambda name: name)
         self.functions[kernel] = helper.make_function(
-            _LOCAL, name, list(kernel.inputs), list(kernel.outputs), nodes, OPSETS
+            _LOCAL, name, list(kernel.inputs), list(kernel.outputs), nodes, opsets_of(kernel.opset)
         )
         return name

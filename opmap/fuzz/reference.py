@@ -6,10 +6,8 @@ The CPU EP runs in a process of its own: it crashes on some models.
 from __future__ import annotations
 
 import atexit
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from math import prod
 from typing import NamedTuple
 
@@ -26,6 +24,7 @@ from ..engines.steps import Drop, Open, Result, Run, Setup
 from ..engines.worker import WorkerLost, WorkerProvider
 from ..mapping import ELEMENT_TYPES, IR_VERSION
 from ..tensors import DataType, Tensor
+from .table import OPSET, table
 
 Sizes = tuple[int, ...]
 
@@ -42,11 +41,6 @@ class Scalar(msgspec.Struct, frozen=True):
 
 
 Attribute = int | str | tuple[int, ...] | Scalar
-
-OPSET = 17
-"""The opset of all models. From 18 on the DirectML EP leaves more operators to the CPU EP."""
-
-OPSETS = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
 
 DATA_TYPES = {element_type: data_type for data_type, element_type in ELEMENT_TYPES.items()}
 
@@ -73,8 +67,7 @@ outputs."""
 @cache
 def _exact(name: str) -> frozenset[str]:
     """Returns operators by how exact they are; see the table in pieces.toml."""
-    text = files(__package__).joinpath("pieces.toml").read_text(encoding="utf-8")
-    return frozenset(tomllib.loads(text)["exact"][name].split())
+    return frozenset(table().exact[name].split())
 
 
 class Invalid(Exception):
@@ -116,6 +109,12 @@ class Kernel(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     lines: tuple[str, ...]
+    opset: int = OPSET
+
+
+def opsets_of(opset: int) -> list[onnx.OperatorSetIdProto]:
+    """Returns the versions of the domains that a model uses."""
+    return [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
 
 
 def protos(kernel: Kernel, rename: Callable[[str], str]) -> list[onnx.NodeProto]:
@@ -189,7 +188,7 @@ def _model(kernel: Kernel, values: tuple[Value | None, ...], outputs: tuple[str,
     graph.node.extend(protos(kernel, lambda name: name))
     for name in outputs:
         graph.output.add(name=name)
-    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=IR_VERSION)
+    model = helper.make_model(graph, opset_imports=opsets_of(kernel.opset), ir_version=IR_VERSION)
     serialized: bytes = model.SerializeToString(deterministic=True)
     return serialized
 

@@ -29,17 +29,17 @@ from ..tensors import DataType
 from . import reference
 from .coverage import Table, Watched, count, count_pairs, rarity
 from .draw_graph import chance
-from .draw_plan import draw_idiom, draw_plan
+from .draw_plan import WAYS, draw_idiom, draw_plan
 from .features import Features, alike, covers, features, needed, operators, same_steps, shared
 from .graphs import Graph, Node, Source
 from .handed_over import Maker, maker
 from .judging import SESSIONS, WINDOWS, Failure, Kind, Lost, growth_of, other_answers, perform_plan
-from .pieces import Piece, pieces
 from .plan import Opening, Plan, Running, joined
 from .reference import Invalid
 from .smaller import fewer_actions, fewer_sessions, plainer_actions, plainest, smaller_graphs
 from .state import planned
 from .switches import available, draw_switches
+from .table import Piece, pieces
 
 LET_THROUGH = 12
 """One in so many plans may have all the features of a find."""
@@ -219,8 +219,8 @@ class Search:
                 break
             number = progress.next
             progress.next += 1
-            if self.idioms and number >= len(_alone()) * ROUNDS:
-                progress.stopped = f"all {len(_alone())} idioms were run, {ROUNDS} times each"
+            if self.idioms and number >= len(_alone()) * len(WAYS):
+                progress.stopped = f"all {len(_alone())} idioms were run, {len(WAYS)} times each"
                 break
             plan = self.draw(number)
             if chance(SeededSource(_mixed(self.seed, number, REDRAWS)), FRESH):
@@ -332,7 +332,8 @@ class Search:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
             self._add(self._find(number, plan, failure))
         elif min(share, self._left()) < (RESERVE * (self.limit or 0) if failure.kind == "hang" else 0):
-            self._add(msgspec.structs.replace(self._find(number, plan, failure), unshrunk=True))
+            ended = msgspec.structs.replace(plan, actions=plan.actions[: failure.at + 1])
+            self._add(msgspec.structs.replace(self._find(number, ended, failure), unshrunk=True))
         else:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
@@ -519,10 +520,6 @@ _PLAIN = Plan(
 def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("runtime")) -> Plan:
     """Returns a random plan that has only switches in `allowed`."""
     return draw_plan(source, draw_switches(source, allowed))
-
-
-ROUNDS = 4
-"""How often `--idioms` runs each idiom in each type, with other sizes and in another way."""
 
 
 @cache

@@ -30,7 +30,8 @@ from .plan import (
     Updating,
     renumbered,
 )
-from .reference import Attribute, Invalid, Kernel, Value, inferred, made_and_read
+from .reference import Attribute, Invalid, Value, inferred, made_and_read
+from .table import OPSET
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -169,6 +170,7 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             read = set(graph.outputs).union(*(each.reads() for each in nodes))
             yield _with(graph, nodes=nodes, sources=tuple(s for s in graph.sources if s.name in read))
     yield from plainer(graph, ("sources", "nodes"))
+    yield _with(graph, nodes=tuple(_with(node, opset=OPSET) for node in graph.nodes))
     nodes = tuple(_with(node, function=False) for node in graph.nodes)
     plain = tuple(_with(s, kind="constant" if s.kind == "constant" else "input", dims="static") for s in graph.sources)
     yield _with(graph, nodes=nodes, sources=plain)
@@ -195,7 +197,7 @@ def _plainer_nodes(node: Node) -> Iterator[Node]:
             break
         for name in node.inputs if len(node.outputs) == 1 else ():
             if name:
-                yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes)
+                yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes, opset=node.opset)
 
 
 def _of_size(source: Source, size: int, lower: int) -> Source:
@@ -236,7 +238,7 @@ def _without_line(node: Node, line: int, values: dict[str, Value]) -> tuple[Node
     made, read = made_and_read(lines)
     needed = [name for name in gone if name in read]
     inputs = tuple(values[name] if name else None for name in node.inputs)
-    types = inferred(Kernel("", (), kernel.inputs, tuple(needed), kernel.lines), inputs) if needed else ()
+    types = inferred(kernel._replace(outputs=tuple(needed)), inputs) if needed else ()
     names = dict(zip(node.results, node.outputs, strict=True))
     results = [name for name in node.results if name not in gone]
     results = results or [name for name in made if name not in read]

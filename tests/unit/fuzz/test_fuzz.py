@@ -26,10 +26,10 @@ from fuzz_performers import (
 from opmap.engines.steps import Get, Open, Run, Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed
-from opmap.fuzz.graphs import Graph, Node, Source, all_nodes, evaluate, infer
+from opmap.fuzz.graphs import Graph, Node, Source, evaluate, infer
 from opmap.fuzz.judging import growth_of
 from opmap.fuzz.models import build_model
-from opmap.fuzz.pieces import draw_piece, pieces
+from opmap.fuzz.pieces import draw_piece
 from opmap.fuzz.plan import (
     Binding,
     Clearing,
@@ -49,6 +49,7 @@ from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import SWITCHES, available
+from opmap.fuzz.table import pieces
 from opmap.known import defects
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
@@ -57,7 +58,7 @@ from opmap.tensors import DataType, Tensor
 
 ALL = available("directml")
 
-UNDECLARED = {"shapeless", "if", "shapes", "sequences", "control"}
+UNDECLARED = {"shapeless", "varying", "shapes", "sequences", "control"}
 """Switches with which an output may have no declared sizes."""
 
 
@@ -382,7 +383,7 @@ class TestSmaller:
         """Of a failure that every plan with a run shows, the simplest plan with a run is left."""
         plan = self.smallest(lambda plan: any(isinstance(action, Running) for action in plan.actions))
         (graph,) = plan.graphs
-        assert 1 == len(list(all_nodes(graph.nodes)))
+        assert 1 == len(graph.nodes)
         assert 2 == len(plan.actions)
         assert (False, "static", "FLOAT32", (1,)) == (
             graph.odd,
@@ -509,7 +510,7 @@ class TestSearch:
         assert kind == find.kind
         assert length == len(find.plan.actions), find.plan.actions
         assert feature in set().union(*find.features)
-        assert nodes >= len([node for graph in find.plan.graphs for node in all_nodes(graph.nodes)])
+        assert nodes >= len([node for graph in find.plan.graphs for node in graph.nodes])
 
     def test_what_needs_less(self):
         """A find that needs less takes the place of those that need more, and ids stay different."""

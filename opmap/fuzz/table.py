@@ -1,0 +1,61 @@
+"""Reads pieces.toml: what graphs may compute, the switches of the search, and how exact operators are."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from ..tensors import DataType
+
+OPSET = 17
+"""The opset of most models. From 18 on the DirectML EP leaves more operators to the CPU EP."""
+
+_TYPES = {
+    "floats": "FLOAT32 FLOAT16",
+    "numbers": "FLOAT32 FLOAT16 INT32 INT64",
+    "all": "FLOAT32 FLOAT16 FLOAT64 INT32 INT64 INT8 INT16 UINT8 UINT16 UINT64",
+}
+"""Names for several types."""
+
+
+class Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry of the table; see there."""
+
+    name: str
+    group: str
+    inputs: dict[str, str]
+    lines: tuple[str, ...]
+    outputs: tuple[str, ...] = ("y",)
+    types: str = "floats"
+    opsets: tuple[int, int] = (OPSET, OPSET)
+    values: str = ""
+    words: dict[str, list[str]] = {}
+
+    @property
+    def data_types(self) -> tuple[DataType, ...]:
+        """The types that T may be."""
+        return tuple(DataType[name] for name in _TYPES.get(self.types, self.types).split())
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """What pieces.toml holds; see there."""
+
+    exact: dict[str, str]
+    switches: dict[str, dict[str, int]]
+    activations: tuple[str, ...]
+    spans: dict[str, tuple[int | float, ...]]
+    pieces: tuple[Piece, ...]
+
+
+@cache
+def table() -> _Table:
+    """Returns the table."""
+    text = files(__package__).joinpath("pieces.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=_Table)
+
+
+def pieces() -> tuple[Piece, ...]:
+    """Returns the pieces of the table."""
+    return table().pieces
