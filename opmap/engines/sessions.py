@@ -369,7 +369,10 @@ class SessionProvider(Performer):
         return steps.Result(devices={step.value: self._values[step.value].device_name()})
 
     def _update(self, step: steps.Update) -> steps.Result:
-        self._value(step.value).update_inplace(np.ascontiguousarray(step.array))
+        array = np.ascontiguousarray(step.array)
+        if step.strided:
+            array = np.stack([array, np.zeros_like(array)], axis=-1)[..., 0]
+        self._value(step.value).update_inplace(array)
         return steps.Result()
 
     def _get(self, step: steps.Get) -> steps.Result:

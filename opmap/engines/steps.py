@@ -95,10 +95,14 @@ class Allocate(Step, frozen=True):
 
 
 class Update(Step, frozen=True):
-    """Copies an array into an OrtValue (`update_inplace`)."""
+    """Copies an array into an OrtValue (`update_inplace`).
+
+    With `strided` the array is given with other elements between its own.
+    """
 
     value: str
     array: np.ndarray
+    strided: bool = False
 
 
 class Get(Step, frozen=True):

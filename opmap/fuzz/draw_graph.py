@@ -304,12 +304,12 @@ class _GraphDrawing:
         return msgspec.structs.replace(node, lines=(*node.lines, line), results=results)
 
     def _node(self) -> None:
-        """Adds a node: a piece, one of MOVES, or an operator."""
+        """Adds a node: a piece, an Identity, a Reshape, or an operator."""
         for group, choices in self.pieces.items():
             if chance(self.random, 3 if group in ("arithmetic", "idioms") else 4):
                 self._piece(pick(self.random, choices))
                 return
-        for op in MOVES:
+        for op in ("Identity", "Reshape"):
             if chance(self.random, 4, op.lower() in self.on):
                 self._move(op)
                 return
@@ -319,37 +319,11 @@ class _GraphDrawing:
             self._piece(pick(self.random, [piece for group in self.pieces.values() for piece in group]))
 
     def _move(self, op: str) -> None:
-        random = self.random
-        value = self._any_value()
-        attributes: dict[str, Attribute] = {}
-        inputs = [value]
-        sizes = self.values[value].sizes
+        inputs = [self._any_value()]
         if op == "Reshape":
-            shape = pick(random, ((-1,), (1, -1), (-1, 1), (0, -1) if sizes else (1,)))
+            shape = pick(self.random, ((-1,), (1, -1), (-1, 1), (0, -1) if self.values[inputs[0]].sizes else (1,)))
             inputs.append(self._constant(DataType.INT64, (len(shape),), shape))
-        elif op == "Expand":
-            longer = tuple(max(n, 2) for n in sizes) or (3,)
-            wanted: Sequence[Sizes] = ((1,), (2, *sizes), longer)
-            asked = pick(random, wanted)
-            inputs.append(self._constant(DataType.INT64, (len(asked),), asked))
-        elif op == "Transpose":
-            order = list(range(len(sizes)))
-            attributes["perm"] = tuple(order.pop(random.integer(0, len(order) - 1)) for _ in range(len(sizes)))
-        elif op == "Concat":
-            if not sizes:
-                return
-            axis = random.integer(0, len(sizes) - 1)
-            attributes["axis"] = axis
-            fitting = [n for n in self._existing((self.data_type,)) if len(self.values[n].sizes) == len(sizes)]
-            fitting = [n for n in fitting if _beside(self.values[n].sizes, axis) == _beside(sizes, axis)]
-            if not chance(random, 2, "same-twice" in self.on):
-                fitting = [n for n in fitting if n != value]
-            inputs.append(pick(random, fitting) if fitting else self._new_source(self.data_type, sizes))
-        self._add(Node(op=op, inputs=tuple(inputs), outputs=(self._name(),), attributes=attributes))
-
-
-def _beside(sizes: Sizes, axis: int) -> Sizes:
-    return (*sizes[:axis], *sizes[axis + 1 :])
+        self._add(Node(op=op, inputs=tuple(inputs), outputs=(self._name(),)))
 
 
 def draw_other_sizes(source: RandomSource, graph: Graph, *, empty: bool) -> dict[str, Sizes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Literal
 
 import msgspec
 
@@ -120,7 +121,7 @@ class PlanDrawing:
             (12, self.misfeed, "wrong-call" in on),
             (3, self.bind, "bind" in on),
             (6, self.run_values, "values" in on),
-            (4, self.overlap, "overlap" in on),
+            (4, self.overlap, bool(on & {"overlap", "one-session"})),
             (6, self.update, "update" in on),
             (12, self.examine, "examine" in on),
             (6, self.get, bool(on & {"keep", "update", "preallocated", "values"})),
@@ -241,9 +242,18 @@ class PlanDrawing:
         """Returns a method that takes arrays: run_async needs threads."""
         return "async" if mostly(self.random, 3, self.state.sessions[session].threads > 1) else "run"
 
+    def _wrong(self) -> Literal["", "type", "rank", "size", "sizes"]:
+        """Returns what is wrong with a value; mostly nothing."""
+        return pick(self.random, ("type", "rank", "size", "sizes")) if self._chance_of("wrong-call", 6) else ""
+
+    def _chance_of(self, switch: str, one_in: int) -> bool:
+        return chance(self.random, one_in, switch in self.on)
+
     def overlap(self) -> None:
-        """Runs two sessions at the same time."""
+        """Runs two sessions, or one of them twice, at the same time."""
         names = [name for name, session in self.state.sessions.items() if not session.replay]
+        if names and self._chance_of("one-session", 2):
+            names = [*names[-1:], *names[-1:]]
         if len(names) < 2:
             self.open_session()
             return
@@ -297,12 +307,8 @@ class PlanDrawing:
             if mostly(self.random, 3, "preallocated" in self.on):
                 value = self._new("v")
                 place = HOST if chance(self.random, 3) else DEVICE
-                wrong = (
-                    pick(self.random, ("type", "rank", "size"))
-                    if chance(self.random, 6, "wrong-call" in self.on)
-                    else ""
-                )
-                put = Putting(value=value, graph=number, name=name, round=round, place=place, wrong=wrong)  # type: ignore[arg-type]
+                wrong = self._wrong()
+                put = Putting(value=value, graph=number, name=name, round=round, place=place, wrong=wrong)
                 if self._try(put):
                     outputs[name] = value
         bound = self._try(Binding(session=session, round=round, values=values, outputs=outputs))
@@ -341,7 +347,9 @@ class PlanDrawing:
             value, number, name = pick(random, fitting)
             if chance(random, 3):
                 self._try(Getting(value=value))
-            self._try(Updating(value=value, name=name, graph=number, round=self._round(number)))
+            updating = Updating(value=value, name=name, graph=number, round=self._round(number))
+            strided = chance(random, 2, "strided" in self.on)
+            self._try(msgspec.structs.replace(updating, strided=strided, wrong=self._wrong()))
             if chance(random, 2):
                 self._try(Getting(value=value))
 

@@ -211,6 +211,7 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
     places = {place for binding in bindings for place in binding.outputs.values()}
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
     put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
+    wrong |= {f"wrong-update-{a.wrong}" for a in plan.actions if isinstance(a, Updating) and a.wrong}
     wrong |= {f"wrong-output-{put[place]}" for place in places if place in put}
     conditions = {
         "several-sessions": others,
@@ -224,7 +225,8 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         "values": any(run.method == "values" for run in runs),
         "keep": any(run.keep for run in runs),
         "overlap": overlapping,
-        "shared-queue": overlapping and not session.setup.devices,
+        "one-session": len(overlapping) > 1,
+        "shared-queue": len(overlapping) == 1 and not session.setup.devices,
         "async": any(run.method == "async" for run in runs),
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),
@@ -245,6 +247,7 @@ def _of_values(plan: Plan) -> set[str]:
     conditions = {
         "read-value": any(isinstance(a, Getting) for a in plan.actions),
         "update": any(isinstance(a, Updating) for a in plan.actions),
+        "strided": any(isinstance(a, Updating) and a.strided for a in plan.actions),
         "empty-value": any(0 in infer(plan.graphs[a.graph], a.round.sizes)[a.name].sizes for a in values),
     }
     return _those(conditions)

@@ -97,7 +97,8 @@ class Unbinding(Action, frozen=True):
 class Putting(Action, frozen=True):
     """Makes an OrtValue: the values of an input in a round, or zeros with the sizes of an output.
 
-    `wrong` makes a value that does not fit the output.
+    `wrong` makes a value that does not fit the output: one more dimension or element, or as many bytes of another type
+    or of other sizes.
     """
 
     value: str
@@ -105,16 +106,21 @@ class Putting(Action, frozen=True):
     graph: int = 0
     round: SeededInputs = SeededInputs()
     place: str = "device"
-    wrong: Literal["", "type", "rank", "size"] = ""
+    wrong: Literal["", "type", "rank", "size", "sizes"] = ""
 
 
 class Updating(Action, frozen=True):
-    """Copies the values of an input in a round into an OrtValue."""
+    """Copies the values of an input in a round into an OrtValue.
+
+    With `strided` they do not lie one after the other in memory. `wrong` gives values that do not fit.
+    """
 
     value: str
     name: str
     graph: int = 0
     round: SeededInputs = SeededInputs()
+    strided: bool = False
+    wrong: Literal["", "type", "rank", "size", "sizes"] = ""
 
 
 class Getting(Action, frozen=True):

@@ -129,7 +129,8 @@ class Counts:
     """How far a search is, in numbers.
 
     `seconds` counts the whole search, `shrinking` the part that shrinks finds, `covered` the sequences that have what a
-    shipped defect needs. `pairs` has the pairs of switches that were proven to run together.
+    shipped defect needs. `pairs` has the pairs of switches that were proven to run together, `probes` what sequences
+    showed that do what the DirectML EP's documentation does not allow.
     """
 
     next: Count = 0
@@ -145,6 +146,7 @@ class Counts:
     shrinking: Seconds = 0.0
     coverage: Table = field(default_factory=dict)
     pairs: Table = field(default_factory=dict)
+    probes: Table = field(default_factory=dict)
 
 
 @dataclass
@@ -250,7 +252,11 @@ class Search:
                     count_pairs(progress.pairs, found, self._performer.placements, self.three)
                 self._performer.placements.clear()
                 self._past.append(plan)
-                if failure:
+                if self.three and "one-session" in frozenset().union(*found):
+                    key = f"one session on two threads {failure.kind if failure else 'right'}"
+                    progress.probes[key] = progress.probes.get(key, 0) + 1
+                    self._renew()
+                elif failure:
                     self._failed(number, plan, failure)
             progress.seconds = before + self.clock() - start
             self.advance(progress)

@@ -42,6 +42,9 @@ from .reference import Invalid, Sizes
 
 T = TypeVar("T")
 
+_OTHERS = tuple(DataType[n] for n in ("INT32", "FLOAT32", "INT64", "FLOAT64", "INT16", "FLOAT16", "UINT8", "INT8"))
+"""The types of values that are wrong: the first one with as many bytes."""
+
 CAPTURE, GRAPH_ID = "ep.dml.enable_graph_capture", "gpu_graph_id"
 
 
@@ -154,8 +157,8 @@ class State:
         return results.expected(step, returned)
 
     def _overlapping(self, action: Overlapping) -> ExpectedStep:
-        if len({run.session for run in action.runs}) < len(action.runs) or len(action.runs) < 2:
-            raise Invalid("one session runs once at a time")
+        if len(action.runs) < 2:
+            raise Invalid("runs that overlap are two")
         if any(run.method == "values" for run in action.runs):
             raise Invalid("only run and run_async may overlap")
         expected = [self._running(run) for run in action.runs]
@@ -265,24 +268,31 @@ class State:
 
     def _updating(self, action: Updating) -> ExpectedStep:
         value, new = self.values[action.value], self._new_value(action)
-        if value.type != new.type:
+        step = steps.Update(value=action.value, array=to_array(new.tensor), strided=action.strided)
+        if action.wrong and value.type != new.type:
+            return ExpectedStep(step, fails="always")
+        if value.type != new.type or action.wrong:
             raise Invalid("update_inplace keeps type and sizes")
         value.tensor, value.tolerance = new.tensor, 0.0
-        return ExpectedStep(steps.Update(value=action.value, array=to_array(new.tensor)))
+        return ExpectedStep(step)
 
     def _new_value(self, action: Putting | Updating) -> _Value:
         graph = self.graph(action.graph)
-        if any(action.name == source.name for source in graph.sources):
-            return _Value(round_tensors(graph, action.round)[action.name])
-        if action.name not in graph.outputs:
+        tensors = round_tensors(graph, action.round)
+        is_source = any(action.name == source.name for source in graph.sources)
+        if not is_source and action.name not in graph.outputs:
             raise Invalid(action.name)
-        result = evaluate(graph, round_tensors(graph, action.round))[action.name]
-        data_type, sizes, wrong = result.data_type, result.sizes, isinstance(action, Putting) and action.wrong
-        if wrong == "type":
-            data_type = DataType.INT32 if data_type is not DataType.INT32 else DataType.FLOAT32
-        elif wrong:
-            sizes = (1, *sizes) if wrong == "rank" else (*sizes[:-1], sizes[-1] + 1) if sizes else (2,)
-        return _Value(Tensor(data_type, sizes, [0] * prod(sizes)), wrong=bool(wrong))
+        result = tensors[action.name] if is_source else evaluate(graph, tensors)[action.name]
+        if is_source and not action.wrong:
+            return _Value(result)
+        data_type, sizes = result.data_type, result.sizes
+        if action.wrong == "type":
+            data_type = next(t for t in _OTHERS if t.size == data_type.size and t is not data_type)
+        elif action.wrong == "sizes":
+            sizes = sizes[::-1] if sizes != sizes[::-1] else (prod(sizes), 1)
+        elif action.wrong:
+            sizes = (1, *sizes) if action.wrong == "rank" else (*sizes[:-1], sizes[-1] + 1) if sizes else (2,)
+        return _Value(Tensor(data_type, sizes, [0] * prod(sizes)), wrong=bool(action.wrong))
 
     def _misfeeding(self, action: Misfeeding) -> ExpectedStep:
         session = self.sessions[action.session]

@@ -68,10 +68,10 @@ def run(options: Namespace) -> int:
         names = ("operator", "placement", "form", "way")
         covered = [(key.split(" "), number) for key, number in sorted(progress.coverage.items())]
         coverage = [dict(zip(names, words, strict=True)) | {"plans": number} for words, number in covered]
-        content = {"seed": folder.seed, "seconds": round(progress.seconds, 1), "sequences": progress.sequences}
-        content |= {"covered": progress.covered}
+        counts = {"sequences": progress.sequences, "covered": progress.covered}
+        content = {"seed": folder.seed, "seconds": round(progress.seconds, 1), **counts}
         pairs = unproven(progress.pairs, search.allowed)
-        write_json({**content, "finds": entries, "coverage": coverage, "unproven": pairs})
+        write_json({**content, "probes": progress.probes, "finds": entries, "coverage": coverage, "unproven": pairs})
     else:
         _print(progress, folder if written else None, opened.name, search.allowed)
     nothing_ran = 0 < progress.sequences == progress.unsupported + progress.uncompiled
@@ -208,6 +208,8 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowe
     every = len(pairs) + len(progress.pairs)
     unshown = f"{len(pairs)} of {every} pairs of ingredients were never proven to run"
     print_line(f"{unshown}, such as {some} (--json has all)")
+    for probe, number in sorted(progress.probes.items()):
+        print_line(f"recorded, documented as not supported: {probe}: {number}")
     if progress.finds:
         print_line(f"found at second: {', '.join(f'{find.seconds:.0f}' for find in progress.finds)}")
     if progress.stopped:

@@ -58,9 +58,6 @@ from opmap.tensors import DataType, Tensor
 
 ALL = available("directml")
 
-UNDECLARED = {"shapeless", "varying", "shapes", "sequences", "control"}
-"""Switches with which an output may have no declared sizes."""
-
 
 def search(performer, *, most=400, group="runtime", **changes):
     """Returns a search on a performer that ends after `most` sequences or at the first find."""
@@ -90,10 +87,16 @@ class TestGraphs:
 
     def test_valid(self):
         """ONNX's checker accepts each graph whose shapes are declared."""
-        for seed in range(12):
+        checked = 0
+        for seed in range(36):
             source = SeededSource(seed)
-            graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - UNDECLARED)
-            onnx.checker.check_model(build_model(graph), full_check=True)
+            # ONNX's inference does not know INT64 constants of the oldest versions
+            graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - {"shapeless", "versions"})
+            model = build_model(graph)
+            if all(output.type.tensor_type.HasField("shape") for output in model.graph.output):
+                onnx.checker.check_model(model, full_check=True)
+                checked += 1
+        assert checked >= 12
 
     @pytest.mark.slow
     def test_every_feature_shows(self):

@@ -168,7 +168,7 @@ class TestFuzz:
         arguments = ["fuzz", "--provider", stale, "--seconds", "20", "--seed", "5", "--json", "--report", "finds"]
         assert 1 == cli.main(arguments)
         document = json.loads(capsys.readouterr().out)
-        assert ["seed", "seconds", "sequences", "covered", "finds", "coverage", "unproven"] == list(document)
+        assert ["seed", "seconds", "sequences", "covered", "probes", "finds", "coverage", "unproven"] == list(document)
         assert all(2 == len(pair) for pair in document["unproven"])
         assert {"operator", "placement", "form", "way", "plans"} == set(document["coverage"][0])
         assert 5 == document["seed"]
