@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from ..reducer import lower_numbers, plainer, without_some
+from ..tensors import DataType
 from .graphs import Dims, Graph, Node, Source, infer
 from .plan import (
     OF_GRAPHS,
@@ -31,7 +32,7 @@ from .plan import (
     renumbered,
 )
 from .reference import Attribute, Invalid, Value, inferred, made_and_read
-from .table import OPSET
+from .table import OPSET, pieces
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -180,8 +181,10 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
         fewer = [_with(source, kind="initializer")] if source.kind == "default" else []
         for simpler in (*plainer(source, kept), *fewer):
             yield _with(graph, sources=(*graph.sources[:at], simpler, *graph.sources[at + 1 :]))
-    types = {s.data_type for s in graph.sources if s.kind != "constant" and not s.limit}
-    for data_type in types - {"FLOAT32", "INT32", "INT64", "BOOL"}:
+    types = {s.data_type for s in graph.sources if s.kind != "constant" and not s.limit} - {"INT32", "INT64", "BOOL"}
+    allowed = {p.name: p.data_types for p in pieces()}
+    takes_floats = all(DataType.FLOAT32 in allowed.get(node.op, DataType) for node in graph.nodes)
+    for data_type in types - {"FLOAT32"} if takes_floats else ():
         plain = tuple(_with(s, data_type="FLOAT32") if s.data_type == data_type else s for s in graph.sources)
         yield _with(graph, sources=plain)
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 
 from opmap.engines.sessions import CPU, SessionProvider
-from opmap.engines.steps import Bind, Open, Put, RunBound, Setup
+from opmap.engines.steps import Bind, Concurrent, Open, Put, Result, RunBound, Setup, Update
 
 
 class Session:
@@ -163,4 +163,147 @@ class NotWritten(SessionProvider):
         if isinstance(step, RunBound) and result.error is None:
             stale = {name: self.first[value] for name, value in self.targets.get(step.session, {}).items()}
             result = msgspec.structs.replace(result, outputs={**result.outputs, **stale})
+        return result
+
+
+class Changed(Provider):
+    """A provider whose sessions have other outputs, if `needs` holds for the model: those of `change`."""
+
+    needs: ClassVar = staticmethod(lambda model: True)
+    change: ClassVar = staticmethod(np.zeros_like)
+
+    def open(self, model, setup):
+        """Returns a session."""
+        loaded = onnx.load_from_string(model)
+        return _ChangedSession(model, self.change if self.needs(loaded) else None)
+
+    def run(self, model, feeds):
+        """Returns the outputs of one run."""
+        return self.open(model, Setup()).run(feeds)
+
+
+class _ChangedSession(Session):
+    def __init__(self, model, change):
+        super().__init__(model)
+        self.change = change
+
+    def run(self, feeds, outputs=None):
+        """Changes the outputs."""
+        results = super().run(feeds, outputs)
+        return [self.change(array) for array in results] if self.change else results
+
+
+def _operators(model):
+    return {node.op_type for node in model.graph.node}
+
+
+class NeedsBias(Changed):
+    """A Gemm without its optional third input gives zeros."""
+
+    needs = staticmethod(lambda model: any(n.op_type == "Gemm" and len(n.input) < 3 for n in model.graph.node))
+
+
+class OldVersions(Changed):
+    """Models of opsets before 12 give zeros."""
+
+    needs = staticmethod(lambda model: any(not o.domain and o.version < 12 for o in model.opset_import))
+
+
+class LosesInner(Changed):
+    """A value that an activation reads and that is an output too is lost, and all others with it."""
+
+    needs = staticmethod(
+        lambda model: {o.name for o in model.graph.output}.intersection(
+            n.input[0] for n in model.graph.node if n.op_type in ("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")
+        )
+    )
+
+
+class FourDimensions(Changed):
+    """Outputs of more than five dimensions are zeros."""
+
+    change = staticmethod(lambda array: np.zeros_like(array) if array.ndim > 5 else array)
+
+
+class Saturates(Changed):
+    """Numbers beyond 5000 in an output become 5000."""
+
+    change = staticmethod(lambda array: np.minimum(array, 5000) if array.dtype.kind == "f" else array)
+
+
+class BoundOnce(SessionProvider):
+    """The second run of a session with one of `operators` on what is bound gives the outputs of the first one."""
+
+    operators: ClassVar = frozenset({"NonZero", "Compress", "Unique"})
+
+    def __init__(self):
+        super().__init__(CPU)
+        self.stale, self.first = set(), {}
+
+    def perform(self, step, limit=None):
+        """Performs one step."""
+        if isinstance(step, Open):
+            step = msgspec.structs.replace(step, setup=Setup(level=step.setup.level, threads=step.setup.threads))
+            self.stale.discard(step.session)
+            self.first.pop(step.session, None)
+            if self.operators & _operators(onnx.load_from_string(step.model.tobytes())):
+                self.stale.add(step.session)
+        result = super().perform(step, limit)
+        if isinstance(step, RunBound) and step.session in self.stale and not result.error:
+            return self.first.setdefault(step.session, result)
+        return result
+
+
+class StatesOnce(BoundOnce):
+    """The same, with recurrent operators."""
+
+    operators = frozenset({"LSTM", "GRU", "RNN"})
+
+
+class TakesAnything(SessionProvider):
+    """A bound run, or an update, that must fail because a value does not fit is accepted."""
+
+    kinds: ClassVar = RunBound
+
+    def __init__(self):
+        super().__init__(CPU)
+
+    def perform(self, step, limit=None):
+        """Performs one step."""
+        if isinstance(step, Open):
+            step = msgspec.structs.replace(step, setup=Setup(level=step.setup.level, threads=step.setup.threads))
+        result = super().perform(step, limit)
+        return Result() if result.error and isinstance(step, self.kinds) else result
+
+
+class TakesAnyUpdate(TakesAnything):
+    """An update whose array does not fit is accepted."""
+
+    kinds = Update
+
+
+class IgnoresGaps(TakesAnything):
+    """An update from an array with gaps copies what lies first in its memory."""
+
+    kinds = ()
+
+    def perform(self, step, limit=None):
+        """Performs one step."""
+        if isinstance(step, Update) and step.strided:
+            whole = np.stack([step.array, np.zeros_like(step.array)], axis=-1).reshape(-1)
+            array = whole[: step.array.size].reshape(step.array.shape)
+            step = msgspec.structs.replace(step, array=array, strided=False)
+        return super().perform(step, limit)
+
+
+class MixesRuns(TakesAnything):
+    """Of two runs of one session at the same time the second one gives the outputs of the first."""
+
+    kinds = ()
+
+    def perform(self, step, limit=None):
+        """Performs one step."""
+        result = super().perform(step, limit)
+        if isinstance(step, Concurrent) and len({run.session for run in step.runs}) < len(step.runs):
+            return msgspec.structs.replace(result, results=[result.results[0]] * len(result.results))
         return result

@@ -146,6 +146,17 @@ class TestFuzz:
             ("SkipsOthersNodes", "several-runs"),
             ("NotWritten", "preallocated"),
             ("KeepsEachRun", "several-outputs"),
+            ("NeedsBias", "Gemm"),
+            ("OldVersions", "versions"),
+            ("LosesInner", "several-outputs"),
+            ("FourDimensions", "ranks"),
+            ("Saturates", "extremes"),
+            ("BoundOnce", "varying"),
+            ("StatesOnce", "recurrent"),
+            ("TakesAnything", "wrong-output"),
+            ("TakesAnyUpdate", "wrong-update"),
+            ("IgnoresGaps", "strided"),
+            ("MixesRuns", "one-session"),
         ],
     )
     def test_planted(self, name, feature, monkeypatch, capsys):
