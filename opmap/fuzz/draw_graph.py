@@ -65,11 +65,15 @@ class _GraphDrawing:
             for o in OPERATORS.values()
             if o.lower and o.descriptors_of_node and not o.descriptor.spec().computes_values  # pieces compute
         ]
-        fitting = [p for p in pieces() if p.group in switches and self.data_type in p.data_types]
+        asked = {group for switch, groups in table().asking.items() if switch in switches for group in groups.split()}
+        fitting = [p for p in pieces() if p.group in {*switches, *asked} and self.data_type in p.data_types]
+        if "extremes" in switches:
+            fitting = [p for p in fitting if p.values] or fitting
         opsets = sorted({opset for p in fitting for opset in range(p.opsets[0], p.opsets[1] + 1)})
         self.opset = pick(source, opsets) if "versions" in switches and opsets else OPSET
         fitting = [p for p in fitting if p.opsets[0] <= self.opset <= p.opsets[1]]
         self.pieces = {p.group: [q for q in fitting if q.group == p.group] for p in fitting}
+        self.asked = [p for p in fitting if p.group in asked] or (fitting if self.opset != OPSET else [])
         self.most = 9 if "ranks" in switches else 4
         self.lowest = 0 if chance(source, 2, "zero" in switches) else 1
 
@@ -305,6 +309,9 @@ class _GraphDrawing:
 
     def _node(self) -> None:
         """Adds a node: a piece, an Identity, a Reshape, or an operator."""
+        if self.opset != OPSET or mostly(self.random, 3, bool(self.asked)):
+            self._piece(pick(self.random, self.asked))
+            return
         for group, choices in self.pieces.items():
             if chance(self.random, 3 if group in ("arithmetic", "idioms") else 4):
                 self._piece(pick(self.random, choices))
@@ -313,10 +320,7 @@ class _GraphDrawing:
             if chance(self.random, 4, op.lower() in self.on):
                 self._move(op)
                 return
-        if self.opset == OPSET:
-            self._operator()
-        elif self.pieces:
-            self._piece(pick(self.random, [piece for group in self.pieces.values() for piece in group]))
+        self._operator()
 
     def _move(self, op: str) -> None:
         inputs = [self._any_value()]

@@ -122,7 +122,7 @@ class PlanDrawing:
             (3, self.bind, "bind" in on),
             (6, self.run_values, "values" in on),
             (4, self.overlap, bool(on & {"overlap", "one-session"})),
-            (6, self.update, "update" in on),
+            (3, self.update, bool(on & {"update", "strided"})),
             (12, self.examine, "examine" in on),
             (6, self.get, bool(on & {"keep", "update", "preallocated", "values"})),
         ):

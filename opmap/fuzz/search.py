@@ -410,7 +410,7 @@ class Search:
             unshrunk=budgets[-1].spent,
             odd=odd,
             made_by=made_by,
-            works=(*works, *(["the CPU EP"] if self.control else [])),
+            works=(*works, *(["the CPU EP"] if self._control and perform_plan(plan, self._control) is None else [])),
         )
         if self._fails_beside(plan, shown):
             self.progress.both += 1
@@ -490,13 +490,15 @@ class Search:
         """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as
         in folding.
 
-        Memory that grows is compared with any CPU EP.
+        Memory that grows, and a crash, are compared with any CPU EP.
         """
-        beside = self.sibling or (self.control if failure.kind == "growth" else None)
-        if beside is None or failure.kind not in ("silent", "refusal", "growth"):
+        beside = self.sibling if failure.kind not in ("crash", "hang") else None
+        beside = beside or (self.control if failure.kind in ("growth", "crash") else None)
+        if beside is None:
             return False
         tries = range(TRIES[failure.kind])
-        return any(failure.same(self._perform(plan, beside(), failure.kind)) for _ in tries)
+        others = [self._perform(plan, beside(), failure.kind) for _ in tries]
+        return any((o is not None and o.kind == failure.kind == "crash") or failure.same(o) for o in others)
 
     def _renew(self) -> None:
         """Has the next plan begin in a fresh process."""
@@ -538,10 +540,12 @@ def _are_alike(one: Find, other: Find) -> bool:
     """Returns whether two finds with the same failure are one: what only one of them has is there by chance."""
     if one.kind == "refusal" and operators(one.plan) == operators(other.plan):
         return True  # the same line of the sources refuses the same operators: the rest is there by chance
+    says_all = one.kind == "refusal" and ".cpp(" not in one.failure.signature  # a message of its own
+    few = says_all or (one.kind != "silent" and (one.unshrunk or other.unshrunk))
     return (
         alike(one.features, other.features)
         or (one.odd == other.odd and same_steps(one.plan, other.plan))
-        or (one.kind != "silent" and (one.unshrunk or other.unshrunk) and shared(one.features, other.features))
+        or (few and shared(one.features, other.features))
     )
 
 

@@ -45,6 +45,7 @@ class _Table(msgspec.Struct, frozen=True):
     exact: dict[str, str]
     switches: dict[str, dict[str, int]]
     activations: tuple[str, ...]
+    asking: dict[str, str]
     spans: dict[str, tuple[int | float, ...]]
     pieces: tuple[Piece, ...]
 

@@ -190,7 +190,7 @@ class _ChangedSession(Session):
     def run(self, feeds, outputs=None):
         """Changes the outputs."""
         results = super().run(feeds, outputs)
-        return [self.change(array) for array in results] if self.change else results
+        return [np.asarray(self.change(array)) if self.change else array for array in results]
 
 
 def _operators(model):
@@ -210,13 +210,14 @@ class OldVersions(Changed):
 
 
 class LosesInner(Changed):
-    """A value that an activation reads and that is an output too is lost, and all others with it."""
+    """If an activation and what it reads are both outputs, all outputs are lost."""
 
-    needs = staticmethod(
-        lambda model: {o.name for o in model.graph.output}.intersection(
-            n.input[0] for n in model.graph.node if n.op_type in ("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")
-        )
-    )
+    @staticmethod
+    def needs(model):
+        """Returns whether a model has such an activation."""
+        shown = {output.name for output in model.graph.output}
+        activations = [n for n in model.graph.node if n.op_type in ("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")]
+        return any({node.input[0], node.output[0]} <= shown for node in activations)
 
 
 class FourDimensions(Changed):
@@ -226,8 +227,9 @@ class FourDimensions(Changed):
 
 
 class Saturates(Changed):
-    """Numbers beyond 5000 in an output become 5000."""
+    """Numbers beyond 5000 that some operators compute become 5000."""
 
+    needs = staticmethod(lambda model: _operators(model) & {"Softplus", "LeakyRelu", "Clip", "PRelu", "Abs", "Celu"})
     change = staticmethod(lambda array: np.minimum(array, 5000) if array.dtype.kind == "f" else array)
 
 

@@ -148,7 +148,7 @@ class TestFuzz:
             ("KeepsEachRun", "several-outputs"),
             ("NeedsBias", "Gemm"),
             ("OldVersions", "versions"),
-            ("LosesInner", "several-outputs"),
+            ("LosesInner", "activated"),
             ("FourDimensions", "ranks"),
             ("Saturates", "extremes"),
             ("BoundOnce", "varying"),
