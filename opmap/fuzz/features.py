@@ -132,6 +132,7 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
     size = values[graph.outputs[0]].type.size
     direct = {f"direct-{s.kind}" for s in sources if s.name in outputs}
     registered = [node for node in nodes if not node.lines and node.op not in MOVES]
+    activated = [(node, line) for node in nodes for line in node.lines if line.startswith("activated =")]
     conditions = {
         "symbolic": any(s.dims == "symbolic" for s in sources),
         "shapeless": any(s.dims == "none" for s in sources),
@@ -153,7 +154,8 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
         "zero": any(0 in value.sizes for value in values.values()),
         "function": any(node.function for node in nodes),
         "versions": graph.opset != OPSET,
-        "activated": any(line.startswith("activated =") for node in nodes for line in node.lines),
+        "activated": activated,
+        "activated-shown": any(line.rpartition("(")[2].rstrip(")") in node.results for node, line in activated),
         "extremes": any(s.span for s in sources),
         "ranks": any(len(value.sizes) > 4 for value in values.values()),
         "nine-dimensions": any(len(value.sizes) > 8 for value in values.values()),
