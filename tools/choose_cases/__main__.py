@@ -7,6 +7,8 @@
 `--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at
 most. The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write.
 It gets none of these.
+
+Operators that are named in one call and differ only in what they compute are a family (`alike`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import gzip
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,6 +33,7 @@ from opmap.cases.choice import VARIANTS_OF, Choice
 from opmap.cases.parameters import is_large
 from opmap.cases.registration import register_operator
 from opmap.cases.values import FAR
+from opmap.cases.variants import VARIANTS, Variant
 from opmap.descriptors import OperatorDesc
 from opmap.files import write_file
 from opmap.operators import OPERATORS, Operator
@@ -45,31 +48,36 @@ VARIANTS_AFTER: dict[str, Tier] = {"stale state": "smoke", "random": "standard",
 """Part -> the tier whose variants choose from the cases of all parts so far."""
 
 
-def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -> Choice:
+def choose(
+    operator: Operator, draws: int, pool: int, counts: tuple[int, int], family: Sequence[Operator] = ()
+) -> Choice:
     """Returns the choice for an operator.
 
-    `counts` are how many random cases of the pool `standard` and `full` get, at most.
+    `counts` are how many random cases of the pool `standard` and `full` get, at most. `family` are the operators that
+    are `alike`: they have one number of random cases together, and each variant gets cases of one of them.
     """
+    family = family or [operator]
+    turn, of = family.index(operator), len(family)
     model = _model(operator) if operator.lower else None
     chosen = rows.choose(operator, draws)
 
-    def of(seeds: Iterable[int], part: str = "pairs") -> list[rows.Row]:
+    def made_of(seeds: Iterable[int], part: str = "pairs") -> list[rows.Row]:
         return [rows.covering_row(operator, seed, part) for seed in seeds]
 
     def cases(found: Iterable[rows.Row]) -> list[Case]:
         return [case for row in found for case in rows.cases_in(row.desc, row.choice)]
 
-    first = of(chosen.smoke)
+    first = made_of(chosen.smoke)
     made: dict[str, list[Case]] = {
         "examples": [*example_cases(operator)],
         "classes": cases(first),
         "nans": [*parts.nans(operator, first)],
         "stale state": [*parts.stale_state(operator)],
-        "pairs": [*parts.pairs(of(chosen.pairs))],
-        "wide": cases(of(chosen.wide, "wide")),
-        "random": [*parts.random(operator)],
+        "pairs": [*parts.pairs(made_of(chosen.pairs))],
+        "wide": cases(made_of(chosen.wide, "wide")),
+        "random": [*parts.random(operator, parts.RANDOM // of)],
         "chosen": [],
-        "triples": cases(of(chosen.triples)),
+        "triples": cases(made_of(chosen.triples)),
         "large": [],
         "chosen of full": [],
     }
@@ -77,10 +85,16 @@ def choose(operator: Operator, draws: int, pool: int, counts: tuple[int, int]) -
     for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
         if count:
             before = [*listed(tier, globs=globs, variants=False), *map(Listed.of, _all(made))]
-            made[part] = under_conditions.choose(operator.name, before, count, pool)
+            made[part] = under_conditions.choose(operator.name, before, count // of, pool)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
-    return msgspec.structs.replace(found, variants=_variants(made, found, operator))
+    return msgspec.structs.replace(found, variants=_variants(made, found, operator, [*VARIANTS.values()][turn::of]))
+
+
+def alike(operator: Operator) -> object:
+    """Returns what operators have in common that differ in what they compute: fields, data types and parameters."""
+    spec = operator.descriptor.spec()
+    return spec.fields, spec.support[0].tensors, operator.parameters, operator.lower is None
 
 
 def _has_choice(name: str) -> bool:
@@ -95,8 +109,10 @@ def _all(made: dict[str, list[Case]]) -> list[Case]:
     return [case for cases in made.values() for case in cases]
 
 
-def _variants(made: dict[str, list[Case]], found: Choice, operator: Operator) -> dict[str, dict[str, list[int]]]:
-    """Returns the numbers of the cases that each variant gets, by part."""
+def _variants(
+    made: dict[str, list[Case]], found: Choice, operator: Operator, own_variants: Sequence[Variant]
+) -> dict[str, dict[str, list[int]]]:
+    """Returns the numbers of the cases that each of these variants gets, by part."""
     numbers = {f"{operator.name.lower()}/{id}": number for number, (_, id) in enumerate(found.cases)}
     pool: dict[str, Case] = {}
     variants: dict[str, dict[str, list[int]]] = {}
@@ -108,7 +124,7 @@ def _variants(made: dict[str, list[Case]], found: Choice, operator: Operator) ->
             tier = VARIANTS_AFTER[part]
             own = variants[f"{VARIANTS_OF}{tier}"] = {}
             before = {(v, n) for of_part in variants.values() for v, ns in of_part.items() for n in ns}
-            for variant, chosen in in_variants([*pool.values()], tier).items():
+            for variant, chosen in in_variants([*pool.values()], tier, own_variants).items():
                 new = [numbers[case.id] for case in chosen if (variant, numbers[case.id]) not in before]
                 if new:
                     own[variant] = new
@@ -148,9 +164,11 @@ def main() -> None:
         register_operator(operator, spec=spec)
         found = choose(operator, options.draws, 0, (0, 0))
         write_file(Path(output), msgspec.json.encode(found) + b"\n")
-    for name in options.operators:
-        found = choose(OPERATORS[name], options.draws, options.pool, options.chosen)
-        write_file(FOLDER / f"{name.lower()}.json.gz", gzip.compress(msgspec.json.encode(found), mtime=0))
+    named = [OPERATORS[name] for name in options.operators]
+    for operator in named:
+        family = [other for other in named if alike(other) == alike(operator)]
+        found = choose(operator, options.draws, options.pool, options.chosen, family)
+        write_file(FOLDER / f"{operator.name.lower()}.json.gz", gzip.compress(msgspec.json.encode(found), mtime=0))
 
 
 if __name__ == "__main__":

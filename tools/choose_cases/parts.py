@@ -20,7 +20,7 @@ from opmap.tensors import DataType, payload_nans
 from .rows import Row, cases_in, possible_values
 
 RANDOM, RANDOM_ELEMENTS = 100, 4096
-"""RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of
+"""RANDOM: number of random descriptors per operator, or family, in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of
 their tensors."""
 
 
@@ -105,10 +105,11 @@ def _varied(desc: OperatorDesc) -> dict[str, Any]:
 
 
 def pairs(rows: Iterable[Row]) -> Iterator[Case]:
-    """Gives the cases of rows, each with its own values and with several others."""
+    """Gives the cases of rows, each with its own values; one that only moves elements with several others too."""
     for row in rows:
         yield from cases_in(row.desc, row.choice)
-        yield from _other_values(row.desc, row.choice)
+        if not row.desc.spec().computes_values:
+            yield from _other_values(row.desc, row.choice)
 
 
 def _other_values(desc: OperatorDesc, choice: Mapping[str, str]) -> Iterator[Case]:
@@ -127,12 +128,12 @@ def _other_values(desc: OperatorDesc, choice: Mapping[str, str]) -> Iterator[Cas
             return
 
 
-def random(operator: Operator) -> Iterator[Case]:
-    """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
+def random(operator: Operator, count: int) -> Iterator[Case]:
+    """Gives cases of so many random descriptors, also with axes, batch counts and lengths that are in no class."""
     name = operator.name
     source = SeededSource(seed_of(name))
     forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, index_patterns(operator.descriptor.spec())))
-    for _ in range(RANDOM):
+    for _ in range(count):
         desc = draw_any(source, name, RANDOM_ELEMENTS)
         indices = desc.index_tensors()
         index_type = desc.tensors[indices[0]].data_type.name if indices else ""

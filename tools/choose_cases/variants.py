@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import combinations
 from operator import or_
@@ -10,7 +10,7 @@ from operator import or_
 from opmap.cases.case import Case
 from opmap.cases.in_variants import MOST_ELEMENTS, accepts, classes
 from opmap.cases.values import seed_of
-from opmap.cases.variants import VARIANTS, Variant
+from opmap.cases.variants import Variant
 from opmap.descriptors import OperatorDesc
 from opmap.operators import OPERATORS
 from opmap.vocabulary import Tier, tiers_in
@@ -18,15 +18,16 @@ from opmap.vocabulary import Tier, tiers_in
 _Class = tuple[str, str | None]
 
 
-def in_variants(pool: Sequence[Case], tier: Tier) -> dict[str, list[Case]]:
-    """Returns the cases of one operator that each variant of a tier gets. `pool` are the operator's cases of this tier.
+def in_variants(pool: Sequence[Case], tier: Tier, variants: Iterable[Variant]) -> dict[str, list[Case]]:
+    """Returns the cases of one operator that each of these variants gets in a tier. `pool` are the operator's cases of
+    this tier.
 
     `smoke`: one case for each of its variants. `standard`: as each variant's share says. `full`: combinations of one
     class more than in `standard`, so that with the variant each triple is covered.
     """
     of_bases: dict[tuple[str, str], _Pool] = {}
     chosen: dict[str, list[Case]] = {}
-    for variant in VARIANTS.values():
+    for variant in variants:
         if variant.base is None or variant.tier not in tiers_in(tier):
             continue
         if tier == "smoke":
