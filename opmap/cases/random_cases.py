@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from ..descriptors import OperatorDesc
@@ -16,7 +16,7 @@ from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import DataType, Tensor, special_values, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, possible_forms
-from .values import Bits, as_stored, rounds, shifts
+from .values import CHOSEN, Bits, as_stored, rounds
 from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
@@ -74,7 +74,9 @@ def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
     and every index is 0.
     """
     seeds = {name: source.integer(0, MAX_SEED) for name in desc.inputs}
-    tensors = {name: as_stored(desc.tensors[name], _tensor(desc, name, seed)) for name, seed in seeds.items()}
+    tensors: dict[str, Tensor] = {}
+    for name, seed in seeds.items():
+        tensors[name] = as_stored(desc.tensors[name], _tensor(desc, name, seed, tensors))
     words = [f"seed{seed:x}" for seed in seeds.values()] or [""]
     return Case(case_id(desc, ".".join(words[1:]), words[0]), desc, tensors)
 
@@ -133,12 +135,13 @@ def _types(names: tuple[str, ...]) -> tuple[DataType, ...]:
     return tuple(DataType[name] for name in names)
 
 
-def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:
+def _tensor(desc: OperatorDesc, name: str, seed: int, before: Mapping[str, Tensor]) -> Tensor:
     tensor = desc.inputs[name]
     fill = _indices if name in desc.index_tensors() else _data
     bits = fill(desc, name, random.Random(seed) if seed else None)
-    if desc.own_spec.field(name).chosen == "shifts":
-        bits = shifts(tensor.data_type, bits, beyond=bool(seed))
+    if how := desc.own_spec.field(name).chosen:
+        first = before.get(desc.own_spec.first_data)
+        bits = CHOSEN[how](tensor.data_type, bits, first.bits if first else bits, bool(seed))
     return Tensor(tensor.data_type, tensor.sizes, bits)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from math import prod
 from typing import ClassVar, TypeAlias
@@ -184,22 +184,45 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             if elements:
                 del bits[:elements]
             elements += count
-            if desc.own_spec.field(name).chosen == "shifts":
-                bits = shifts(tensor.data_type, bits, beyond=data == "special")
+            if how := desc.own_spec.field(name).chosen:
+                first = desc.own_spec.first_data
+                others = bits if how != "near" else fill(desc, case, pattern, data, only=first)[first].bits
+                bits = CHOSEN[how](tensor.data_type, bits, others, data == "special")
         tensors[name] = as_stored(tensor, Tensor(tensor.data_type, tensor.sizes, bits))
     return tensors
 
 
-def shifts(data_type: DataType, bits: Bits, *, beyond: bool) -> Bits:
-    """Returns numbers by which to shift, below the width of the data type, made of bit patterns.
+def _shifts(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns numbers by which to shift, below the width of the data type.
 
-    If they may go beyond it, one of eleven elements is the width, and one is any number.
+    If special ones are among them, one of eleven elements is the width, and one is any number.
     """
     width = data_type.size * 8
     numbers = array(bits.typecode, [n % width for n in bits])
-    for i, n in enumerate(bits if beyond else ()):
+    for i, n in enumerate(bits if special else ()):
         numbers[i] = width if i % 11 == 5 else n if i % 11 == 9 else numbers[i]
     return numbers
+
+
+def _truths(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns truth values: 0, 1, and some other numbers than 0."""
+    return array(bits.typecode, [n if n & 6 == 2 else n >> 3 & 1 for n in bits])
+
+
+def _near(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns bit patterns of which most are those of the other tensor, or next to them."""
+    mask = (1 << data_type.size * 8) - 1
+    pairs = zip(bits, others, strict=True)
+    return array(bits.typecode, [n if n & 3 == 3 else other + (n >> 2) % 3 - 1 & mask for n, other in pairs])
+
+
+CHOSEN: Mapping[str, Callable[[DataType, Bits, Bits, bool], Bits]] = {
+    "shifts": _shifts,
+    "truth": _truths,
+    "near": _near,
+}
+"""How the values of a field are chosen (`Field.chosen`) -> a function that makes them of the data type, of bit patterns
+and of those of the first data tensor; and whether special values are among them."""
 
 
 def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:

@@ -338,7 +338,7 @@ def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
         mapped = judge.map(case)
     except MappingError:
         return
-    if not any(s.kind == "index-type" for s in mapped.substitutions):
+    if not any(s.kind in ("index-type", "data-type") for s in mapped.substitutions):
         return
     seen = [(mapped.model_bytes, mapped.feeds)]
     words: Mapping[IndexConversion, str] = {

@@ -5,10 +5,10 @@ DxDispatch JSON.
 files.
 """
 
+from ..operators import OPSET
 from .mapper import (
     ELEMENT_TYPES,
     IR_VERSION,
-    OPSET,
     IndexConversion,
     MappedModel,
     convert,

@@ -22,9 +22,6 @@ from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS, Lowering, Substitution, emitted, not_expressible
 from ..tensors import DataType, Tensor
 
-OPSET = 13
-"""The opset of the models, unless the operator has another one."""
-
 IR_VERSION = 8
 
 ELEMENT_TYPES = {t: helper.np_dtype_to_tensor_dtype(np.dtype(t.name.lower())) for t in DataType}
@@ -125,8 +122,7 @@ class _Writer:
         desc, lowering, graph = self.desc, self.lowering, self.graph
         self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
         operator = OPERATORS[desc.operator]
-        opset = operator.newest_opset or max(OPSET, operator.oldest_opset)
-        self.model.opset_import.add(domain="", version=opset)
+        self.model.opset_import.add(domain="", version=operator.opset)
         graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         for position, name in operator.constant_inputs.items():
@@ -134,12 +130,16 @@ class _Writer:
                 inputs.insert(position, self._constant(name, lowering.constants[name]))
         outputs, shape = [*desc.outputs], lowering.output_shape
         reshaped = shape is not None and shape != desc.output.sizes
-        node_outputs = [f"{output}.onnx" for output in outputs] if reshaped else outputs
+        node_outputs = [f"{output}.onnx" for output in outputs] if reshaped or lowering.output_type else outputs
         self._node(lowering.op_type, inputs, node_outputs, lowering.op_type, lowering.attributes)
+        value = node_outputs[0]
+        if lowering.output_type:
+            value, source = f"{value}.cast" if reshaped else outputs[0], value
+            self._cast(source, value, lowering.output_type, desc.output.data_type)
         if shape is not None and reshaped:
-            self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
+            self._reshape(value, outputs[0], shape, desc.output.sizes)
             if operator.states_shape:
-                _describe(graph.value_info.add(), node_outputs[0], desc.output.data_type, shape)
+                _describe(graph.value_info.add(), node_outputs[0], lowering.output_type or desc.output.data_type, shape)
         for name, data_type in self.feeds.items():
             sizes = desc.tensors[name].sizes if name in desc.tensors else lowering.fed[name].sizes
             sizes = lowering.shapes[name] if name in lowering.in_memory else sizes
@@ -165,11 +165,11 @@ class _Writer:
         value = name
         self.feeds[name] = feed_type
         if target is not tensor.data_type:
-            method = "on the host, before the feed" if host else "by a Cast in the graph"
-            self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")
-            if not host:
+            if host:
+                self._converted(name, tensor.data_type, target, "on the host, before the feed")
+            else:
                 value, source = f"{name}.cast", value
-                self._node("Cast", [source], [value], value, {"to": ELEMENT_TYPES[target]})
+                self._cast(source, value, tensor.data_type, target)
         if name in self.lowering.in_memory:
             if not tensor.packed:
                 self._substituted("strides", f"{name} {list(tensor.strides or ())} -> its memory as {list(shape)}")
@@ -220,6 +220,14 @@ class _Writer:
             kind = AttributeProto.INTS if isinstance(value, tuple) else None  # an empty list says no type
             attribute = _tensor(value) if isinstance(value, Tensor) else value
             node.attribute.append(helper.make_attribute(key, attribute, attr_type=kind))
+
+    def _cast(self, source: str, value: str, before: DataType, after: DataType) -> None:
+        self._node("Cast", [source], [value], f"{value.removesuffix('.cast')}.cast", {"to": ELEMENT_TYPES[after]})
+        self._converted(source.removesuffix(".onnx"), before, after, "by a Cast in the graph")
+
+    def _converted(self, name: str, before: DataType, after: DataType, method: str) -> None:
+        kind = "index-type" if name in self.desc.index_tensors() else "data-type"
+        self._substituted(kind, f"{name} {before.name} -> {after.name}, {method}")
 
     def _substituted(self, kind: str, detail: str) -> None:
         self.substitutions.append(Substitution(kind, detail))

@@ -3,13 +3,14 @@
 Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.toml` (read by `coverage.kernels`).
 """
 
-from .contract import Lowering, Operator, Substitution, not_expressible
+from .contract import OPSET, Lowering, Operator, Substitution, not_expressible
 from .drawing import Outline
 from .registry import LISTED_FIRST, OPERATORS, add_operator, emitted, operator_of, remove_operator
 
 __all__ = [
     "LISTED_FIRST",
     "OPERATORS",
+    "OPSET",
     "Lowering",
     "Operator",
     "Outline",

@@ -54,6 +54,7 @@ class Lowering:
     the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node
     reads no tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the
     fields whose strides the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
+    `output_type` is the data type that the node gives, if it is another one than the descriptor's.
     """
 
     op_type: str
@@ -63,6 +64,7 @@ class Lowering:
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...] | Tensor] = field(default_factory=dict)
     in_memory: tuple[str, ...] = ()
+    output_type: DataType | None = None
     substitutions: tuple[Substitution, ...] = ()
 
     @property
@@ -71,8 +73,8 @@ class Lowering:
         return {} if self.shapes else {name: constant_tensor(value) for name, value in self.constants.items()}
 
 
-KINDS = ("float", "signed", "unsigned")
-"""The kinds of data types: `DataType.kind`."""
+OPSET = 13
+"""The opset of the models, unless the operator has another one."""
 
 Attributes = Mapping[str, Any]
 """The attributes of a node by their ONNX names, and its constant inputs."""
@@ -125,7 +127,7 @@ class Operator:
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is
       fed. Else the EP would leave the node out of its graphs.
     - `modes`: the attributes of the node that are words, with the words that the operator expresses.
-    - `kinds`: the kinds of data types that the ONNX node takes for the tensors that hold no indices.
+    - `takes(data type)`: whether the ONNX node takes tensors without indices of this data type.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
     - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these
       inputs and attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if
@@ -148,7 +150,7 @@ class Operator:
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     states_shape: bool = False
     modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kinds: tuple[str, ...] = KINDS
+    takes: Callable[[DataType], bool] = lambda data_type: True
     tensor_attributes: tuple[str, ...] = ()
     descriptors_of_node: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
@@ -163,7 +165,7 @@ class Operator:
         if self.lower is None:
             message = f"DML_OPERATOR_{self.name} has no ONNX operator; only a provider that takes cases can run it"
             raise not_expressible(message)
-        if desc.first_data.data_type.kind not in self.kinds:
+        if not self.takes(desc.first_data.data_type):
             raise not_expressible(f"{self.onnx_operator} takes no tensors of {desc.first_data.data_type.name}")
         return self.lower(desc)
 
@@ -173,6 +175,11 @@ class Operator:
             return self.lowering(desc)
         except MappingError:
             return None
+
+    @property
+    def opset(self) -> int:
+        """The opset of the operator's models."""
+        return self.newest_opset or max(OPSET, self.oldest_opset)
 
     @property
     def onnx_operators(self) -> tuple[str, ...]:
@@ -247,8 +254,8 @@ class Operator:
 
     @property
     def usual_type(self) -> DataType:
-        """FLOAT32; INT32 or UINT32 if the ONNX node takes no floats, or the page has no signed integers."""
-        return self.one_of_each_width((DataType.FLOAT32, DataType.INT32, DataType.UINT32))[0]
+        """FLOAT32, INT32, UINT32 or UINT8: the first that the page has and the ONNX node takes."""
+        return self.one_of_each_width((DataType.FLOAT32, DataType.INT32, DataType.UINT32, DataType.UINT8))[0]
 
     def one_of_each_width(self, preferred: Iterable[DataType]) -> list[DataType]:
         """Returns, for each width in bytes, the first of these data types that the page has and the node takes."""
@@ -256,7 +263,7 @@ class Operator:
         names = spec.support[0].tensors[spec.first_data].data_types
         found: dict[int, DataType] = {}
         for data_type in preferred:
-            if data_type.name in names and data_type.kind in self.kinds:
+            if data_type.name in names and self.takes(data_type):
                 found.setdefault(data_type.size, data_type)
         return [*found.values()]
 

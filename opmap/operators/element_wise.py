@@ -10,14 +10,15 @@ DmlOperatorElementwiseUnary, DmlOperatorElementwiseBinary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, descriptor_class, pad
 from ..spec import load_spec
+from ..tensors import DataType
 from . import size_classes
-from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
+from .contract import OPSET, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
 
 EACH = each_dimension("x")
@@ -32,11 +33,39 @@ BROADCAST = {
 """The parameters of an operator with two inputs."""
 
 
-def lower(op_type: str, attributes: Mapping[str, str], desc: OperatorDesc) -> Lowering:
+@cache
+def node_types(op_type: str, opset: int) -> tuple[frozenset[DataType], frozenset[DataType]]:
+    """Returns the data types of the inputs and of the output of an ONNX node."""
+    from onnx import defs  # most commands map nothing, and load faster without it
+
+    schema = defs.get_schema(op_type, opset)
+    own = {"FLOAT32": "float", "FLOAT64": "double"}
+    names = {f"tensor({own.get(data_type.name, data_type.name.lower())})": data_type for data_type in DataType}
+    inputs, output = (
+        frozenset(names[n] for n in slot.types & names.keys()) for slot in (schema.inputs[0], schema.outputs[0])
+    )
+    return inputs, output
+
+
+def held(data_type: DataType) -> DataType:
+    """Returns the data type as which the DirectML EP takes tensors of a data type of ONNX."""
+    return DataType.UINT8 if data_type is DataType.BOOL else data_type
+
+
+def takes(op_type: str, opset: int, data_type: DataType) -> bool:
+    """Returns whether a node takes tensors of a data type of DirectML."""
+    return data_type in map(held, node_types(op_type, opset)[0])
+
+
+def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], desc: OperatorDesc) -> Lowering:
     """Returns the node with the descriptor's own sizes; an input has the size 1 where its stride is 0.
 
-    Raises MappingError if one node can not say it.
+    Where ONNX has BOOL, DirectML has UINT8. Raises MappingError if one node can not say it.
     """
+    types = node_types(op_type, opset)
+    first, output = desc.first_data.data_type, desc.output.data_type
+    if output not in map(held, types[1]):
+        raise not_expressible(f"{op_type} gives no tensors of {output.name}")
     for field, tensor in desc.inputs.items():
         if size_classes.layout(tensor) not in ("packed", "repeated"):
             message = f"{field}.Strides {list(tensor.strides or ())}: the node repeats elements, and does no more"
@@ -46,32 +75,38 @@ def lower(op_type: str, attributes: Mapping[str, str], desc: OperatorDesc) -> Lo
         raise not_expressible("the node has no dimension along which all inputs are repeated")
     return Lowering(
         op_type=op_type,
-        attributes=attributes,
+        attributes=attributes_of(desc),
         shapes=shapes,
         output_shape=desc.output.sizes,
+        index_types={} if first in types[0] else dict.fromkeys(desc.inputs, (DataType.BOOL,)),
+        output_type=None if output in types[1] else DataType.BOOL,
         in_memory=tuple(desc.spec().strided),
         substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
     )
 
 
-def descriptors_of_node(name: str, *inputs: TensorDesc, attributes: Attributes) -> OperatorDesc:
+def descriptors_of_node(
+    name: str, numbers_of: Callable[[Attributes], Mapping[str, int]], *inputs: TensorDesc, attributes: Attributes
+) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a node."""
     sizes = broadcast_sizes(*(pad(tensor.sizes, FEWEST) for tensor in inputs))
-    tensors = [*(broadcast(tensor, sizes) for tensor in inputs), TensorDesc(inputs[0].data_type, sizes)]
+    inputs = tuple(TensorDesc(held(tensor.data_type), tensor.sizes) for tensor in inputs)
     descriptor = descriptor_class(name, EACH)
-    return descriptor(**dict(zip(descriptor.members().values(), tensors, strict=True)))
+    output = DataType.UINT8 if descriptor.spec().own_types else inputs[0].data_type
+    tensors = [*(broadcast(tensor, sizes) for tensor in inputs), TensorDesc(output, sizes)]
+    return descriptor(**dict(zip(descriptor.members().values(), tensors, strict=False)), **numbers_of(attributes))
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter."""
-    if desc.spec().own_types:
-        return {"output_type": desc.output.data_type.name}
-    if not desc.spec().strided:
-        return {}
+    spec = desc.spec()
+    classes: dict[str, str | None] = {"output_type": desc.output.data_type.name} if spec.own_types else {}
+    if not spec.strided:
+        return classes
     shapes, sizes = [_in_memory(tensor) for tensor in desc.inputs.values()], desc.output.sizes
     first, second = (shape != sizes for shape in shapes)
     repeated = [d for d, size in enumerate(sizes) if any(shape[d] != size for shape in shapes)]
-    return {
+    return classes | {
         "broadcast": BROADCAST["broadcast"][first + 2 * second],
         "place": size_classes.place(repeated[0], len(sizes)) if repeated else "none",
     }
@@ -82,34 +117,64 @@ def _in_memory(tensor: TensorDesc) -> tuple[int, ...]:
     return tuple(size if rank else 1 for size, rank in zip(tensor.sizes, tensor.layout.ranks, strict=True))
 
 
-def element_wise(name: str, op_type: str | None = None, **others: Any) -> Operator:
+def element_wise(
+    name: str,
+    op_type: str | None = None,
+    *,
+    attributes_of: Callable[[Any], Attributes] | None = None,
+    numbers_of: Callable[[Attributes], Mapping[str, int]] = lambda attributes: {},
+    **others: Any,
+) -> Operator:
     """Returns the operator of an ONNX node whose inputs have one data type. `others` are further entries of Operator.
 
-    Without `op_type`, only a provider that takes cases can run it.
+    Without `op_type`, only a provider that takes cases can run it. `attributes_of` gives the attributes of the node of
+    a descriptor, `numbers_of` the numbers of the descriptor of a node with these attributes.
     """
     spec = load_spec(f"ELEMENT_WISE_{name}")
     (output_types,) = spec.own_types.values() or [()]
     if op_type:
-        attributes = {attribute: words[0] for attribute, words in others.get("modes", {}).items()}
-        others["lower"] = partial(lower, op_type, attributes)
-        others["descriptors_of_node"] = partial(descriptors_of_node, spec.name)
+        words = {attribute: words[0] for attribute, words in others.get("modes", {}).items()}
+        opset = max(OPSET, others.get("oldest_opset", 0))
+        others["takes"] = partial(takes, op_type, opset)
+        others["lower"] = partial(lower, op_type, opset, attributes_of or (lambda desc: words))
+        others["descriptors_of_node"] = partial(descriptors_of_node, spec.name, numbers_of)
     return Operator(
         name=spec.name,
         expansion=EACH,
-        parameters=BROADCAST if spec.strided else {"output_type": output_types} if output_types else {},
+        parameters=({"output_type": output_types} if output_types else {}) | (BROADCAST if spec.strided else {}),
         classify=classify,
         onnx_operator=op_type,
         **others,
     )
 
 
-INTEGERS = ("signed", "unsigned")
+_SIGNS = {"negative": 1, "positive": 2}
+"""The sign of an infinity -> the InfinityMode that leaves it out."""
 
 FAMILY = (
-    element_wise("BIT_AND", "BitwiseAnd", kinds=INTEGERS, oldest_opset=18),
-    element_wise("BIT_OR", "BitwiseOr", kinds=INTEGERS, oldest_opset=18),
-    element_wise("BIT_XOR", "BitwiseXor", kinds=INTEGERS, oldest_opset=18),
-    element_wise("BIT_NOT", "BitwiseNot", kinds=INTEGERS, oldest_opset=18),
+    element_wise("LOGICAL_AND", "And"),
+    element_wise("LOGICAL_EQUALS", "Equal"),
+    element_wise("LOGICAL_GREATER_THAN", "Greater"),
+    element_wise("LOGICAL_LESS_THAN", "Less"),
+    element_wise("LOGICAL_NOT", "Not"),
+    element_wise("LOGICAL_OR", "Or"),
+    element_wise("LOGICAL_XOR", "Xor"),
+    element_wise("IS_NAN", "IsNaN"),
+    element_wise(
+        "IS_INFINITY",
+        "IsInf",
+        attributes_of=lambda desc: {f"detect_{sign}": int(desc.infinity_mode != mode) for sign, mode in _SIGNS.items()},
+        numbers_of=lambda attributes: {
+            "infinity_mode": {(1, 1): 0, (0, 1): 1, (1, 0): 2}[*(attributes.get(f"detect_{s}", 1) for s in _SIGNS)]
+        },
+        oldest_opset=20,
+    ),
+    element_wise("LOGICAL_GREATER_THAN_OR_EQUAL", "GreaterOrEqual"),
+    element_wise("LOGICAL_LESS_THAN_OR_EQUAL", "LessOrEqual"),
+    element_wise("BIT_AND", "BitwiseAnd", oldest_opset=18),
+    element_wise("BIT_OR", "BitwiseOr", oldest_opset=18),
+    element_wise("BIT_XOR", "BitwiseXor", oldest_opset=18),
+    element_wise("BIT_NOT", "BitwiseNot", oldest_opset=18),
     element_wise("BIT_COUNT"),
     element_wise("BIT_SHIFT_LEFT", "BitShift", modes={"direction": ("LEFT",)}),
     element_wise("BIT_SHIFT_RIGHT", "BitShift", modes={"direction": ("RIGHT",)}),

@@ -107,6 +107,7 @@ ARITHMETIC: dict[str, Arithmetic] = {
     "abs": Arithmetic(abs, operands=(1,)),
     "min": Arithmetic(min, of_floats=_ordered(min)),
     "max": Arithmetic(max, of_floats=_ordered(max)),
+    "isinf": Arithmetic(math.isinf, gives="condition", operands=(1,)),
     "bit_count": Arithmetic(lambda width: int.bit_count, "bits", operands=(1,)),
 }
 """Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result."""

@@ -361,6 +361,8 @@ def _build() -> type[Build]:
 
 def _number(text: str) -> int | float:
     """Returns a printed number; an `f` at its end only says that it is a float."""
+    if "n" in text:  # nan, inf
+        return float(text)
     return float(text.rstrip("f")) if set(text) & set(".eEf") else int(text)
 
 

@@ -91,7 +91,10 @@ class Operation:
             operand = _within(self.operands[0], _HIGHEST)
             return f"{self.operator}{' ' if self.operator == 'not' else ''}{operand}"
         first, *others = self.operands
-        return f" {self.operator} ".join([_within(first, level), *(_within(other, level + 1) for other in others)])
+        chained = level != _level("==")  # a comparison of a comparison needs brackets
+        return f" {self.operator} ".join(
+            [_within(first, level + (not chained)), *(_within(other, level + 1) for other in others)]
+        )
 
 
 @dataclass(frozen=True)

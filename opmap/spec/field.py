@@ -25,8 +25,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     field have `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is
     one. An `optional` tensor may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for
     an input whose strides are what the operator is for: descriptors have it in any layout. It is "broadcast" for an
-    input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` is "shifts" for a tensor
-    whose numbers say how far to shift: most of them are below the width of the data type.
+    input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` says how the values of
+    the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or not;
+    "near" is mostly equal to the element of the first tensor, or next to it.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     usual: int | None = None
     optional: bool = False
     strides: Literal["", "drawn", "broadcast"] = ""
-    chosen: Literal["", "shifts"] = ""
+    chosen: Literal["", "shifts", "truth", "near"] = ""
 
     def of_kind(self, kind: str) -> Field:
         """Returns the field with another kind."""

@@ -19,6 +19,9 @@ def content(finding: Finding) -> tuple:
     return finding.kind, finding.subject, finding.erratum, re.sub(r"line \d+", "line", finding.message)
 
 
+COMPARISONS = "equals", "greater_than", "less_than", "greater_than_or_equal", "less_than_or_equal"
+
+
 @cache
 def contents(text: str) -> set[tuple]:
     """The findings of a page, without line numbers."""
@@ -104,6 +107,8 @@ class TestThePages:
             "one_hot": "F1 C4 C5",
             "element_wise_if": "C1 C2 C3 C6 C7 C8",
             **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
+            **{f"element_wise_logical_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor")},
+            **{f"element_wise_logical_{n}": "C1 C2 C4 C5" for n in COMPARISONS},
         }.get(name.split(".")[0])
         if unread:
             operator = ENGLISH[name.split(".")[0]]

@@ -10,8 +10,10 @@ import onnx
 import pytest
 
 from opmap import SessionOptions, ValidationRun
+from opmap.cases.catalogue import catalogue
 from opmap.cases.random_cases import draw_any, draw_case
 from opmap.descriptors import TensorDesc
+from opmap.engines.arrays import dtype_of
 from opmap.judge.onnx_models.nodes import find_nodes
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS, emitted
@@ -40,6 +42,11 @@ def always(function):
     return lambda *bits: (function(*bits), True)
 
 
+def infinite(a, mode):
+    """Where a number is an infinity of the sign that the mode names."""
+    return np.isinf(a) & ((mode == 0) | ((a > 0) == (mode == 1)))
+
+
 BY_THE_PAGE = {  # operator -> what NumPy makes of the inputs' bit patterns, and where the page says so
     "BIT_AND": always(np.bitwise_and),
     "BIT_OR": always(np.bitwise_or),
@@ -50,9 +57,30 @@ BY_THE_PAGE = {  # operator -> what NumPy makes of the inputs' bit patterns, and
     "BIT_SHIFT_RIGHT": shifted(np.right_shift),
 }
 
+COMPARED = {  # operator -> what NumPy makes of the inputs' numbers
+    "LOGICAL_AND": np.logical_and,
+    "LOGICAL_OR": np.logical_or,
+    "LOGICAL_XOR": np.logical_xor,
+    "LOGICAL_NOT": np.logical_not,
+    "LOGICAL_EQUALS": np.equal,
+    "LOGICAL_GREATER_THAN": np.greater,
+    "LOGICAL_LESS_THAN": np.less,
+    "LOGICAL_GREATER_THAN_OR_EQUAL": np.greater_equal,
+    "LOGICAL_LESS_THAN_OR_EQUAL": np.less_equal,
+    "IS_NAN": np.isnan,
+    "IS_INFINITY": infinite,
+}
+BY_THE_PAGE |= {name: always(function) for name, function in COMPARED.items()}
+
 ON_THE_CPU_EP = {  # operator -> the data types for which the CPU EP has a kernel
     **dict.fromkeys(("BIT_AND", "BIT_OR", "BIT_XOR", "BIT_NOT"), "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"),
     **dict.fromkeys(("BIT_SHIFT_LEFT", "BIT_SHIFT_RIGHT"), "UINT8 UINT16 UINT32 UINT64"),
+    **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR", "LOGICAL_NOT"), "UINT8"),
+    **dict.fromkeys(("IS_NAN", "IS_INFINITY"), "FLOAT32 FLOAT16"),
+    **dict.fromkeys(
+        [name for name in COMPARED if "EQUAL" in name or "THAN" in name],
+        "FLOAT32 FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64",
+    ),
 }
 
 
@@ -71,11 +99,13 @@ class TestByThePage:
         """Each element of the output has the page's value; all types, dimension counts and broadcasts occur."""
         seen, unknown = Counter(), 0
         for case in drawn(name):
-            bits = [
-                np.array(tensor.bits, f"<u{tensor.data_type.size}").reshape(tensor.sizes)
+            inputs = [
+                np.array(tensor.bits, f"<u{tensor.data_type.size}")
+                .view(dtype_of(tensor.data_type) if name in COMPARED else f"<u{tensor.data_type.size}")
+                .reshape(tensor.sizes)
                 for tensor in case.tensors.values()
             ]
-            wanted, known = BY_THE_PAGE[name](*bits)
+            wanted, known = BY_THE_PAGE[name](*inputs, *case.desc.numbers.values())
             documented = np.broadcast_to(known, wanted.shape).ravel()
             wanted = wanted.astype(f"<u{case.desc.output.data_type.size}").ravel()
             expected = [int(n) if is_known else None for n, is_known in zip(wanted, documented, strict=True)]
@@ -98,7 +128,7 @@ class TestByThePage:
             session.judge_all()
         verdicts = {}
         for case, record in zip(cases, session.results.records, strict=True):
-            verdicts.setdefault(case.desc.output.data_type.name, Counter())[str(record.verdict)] += 1
+            verdicts.setdefault(case.desc.first_data.data_type.name, Counter())[str(record.verdict)] += 1
         types = ON_THE_CPU_EP[name].split()
         assert {*types} == {t for t, found in verdicts.items() if {"pass", "observed"}.issuperset(found)}
         assert {"unsupported"} >= {v for t in verdicts.keys() - types for v in verdicts[t]}
@@ -118,6 +148,26 @@ class TestShifts:
         for width, found in amounts.items():
             assert {*range(width + 1)} < found.keys()
             assert sum(n for amount, n in found.items() if amount < width) > 0.75 * found.total()
+
+
+class TestValues:
+    """What the values of cases show."""
+
+    @pytest.mark.parametrize("name", [name for name in COMPARED if name != "IS_INFINITY"])
+    def test_both_answers(self, name):
+        """Of the smallest tier and of random cases, at least one element in 30 is 1, and one is 0."""
+        for cases in (catalogue("smoke", globs=[f"element_wise_{name.lower()}/*"]), drawn(name)):
+            found = Counter(bits for case in cases for bits in case.expected)
+            assert min(found[0], found[1]) > 0.03 * found.total()
+
+    def test_near(self):
+        """Of numbers that are compared, a third are equal, a third are neighbours."""
+        found = Counter()
+        for case in drawn("LOGICAL_EQUALS"):
+            if case.desc.a_tensor.packed and case.desc.b_tensor.packed:
+                a, b = (case.tensors[name].bits for name in ("ATensor", "BTensor"))
+                found.update(y - x if abs(y - x) < 2 else "far" for x, y in zip(a, b, strict=True))
+        assert all(found[n] > 0.15 * found.total() for n in (-1, 0, 1, "far"))
 
 
 class TestNodes:
