@@ -8,7 +8,7 @@
 most. The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the JSON file to write.
 It gets none of these.
 
-Operators that are named in one call and differ only in what they compute are a family (`alike`).
+Operators that are named in one call are a family: they share the random cases and the variants.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def choose(
     """Returns the choice for an operator.
 
     `counts` are how many random cases of the pool `standard` and `full` get, at most. `family` are the operators that
-    are `alike`: they have one number of random cases together, and each variant gets cases of one of them.
+    have one number of random cases together; each variant gets cases of one of them.
     """
     family = family or [operator]
     turn, of = family.index(operator), len(family)
@@ -85,16 +85,10 @@ def choose(
     for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
         if count:
             before = [*listed(tier, globs=globs, variants=False), *map(Listed.of, _all(made))]
-            made[part] = under_conditions.choose(operator.name, before, count // of, pool)
+            made[part] = under_conditions.choose(operator.name, before, count, pool)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
     return msgspec.structs.replace(found, variants=_variants(made, found, operator, [*VARIANTS.values()][turn::of]))
-
-
-def alike(operator: Operator) -> object:
-    """Returns what operators have in common that differ in what they compute: fields, data types and parameters."""
-    spec = operator.descriptor.spec()
-    return spec.fields, spec.support[0].tensors, operator.parameters, operator.lower is None
 
 
 def _has_choice(name: str) -> bool:
@@ -152,9 +146,9 @@ def main() -> None:
         "--chosen",
         type=int,
         nargs=2,
-        default=(300, 0),
+        default=(500, 0),
         metavar=("STANDARD", "FULL"),
-        help="how many of these a tier gets, at most (default: 300 0)",
+        help="how many of these a tier gets, at most (default: 500 0)",
     )
     parser.add_argument("--outside", nargs=3, metavar=("MODULE", "SPEC", "OUTPUT"), help="an operator from outside")
     options = parser.parse_args()
@@ -166,8 +160,7 @@ def main() -> None:
         write_file(Path(output), msgspec.json.encode(found) + b"\n")
     named = [OPERATORS[name] for name in options.operators]
     for operator in named:
-        family = [other for other in named if alike(other) == alike(operator)]
-        found = choose(operator, options.draws, options.pool, options.chosen, family)
+        found = choose(operator, options.draws, options.pool, options.chosen, named)
         write_file(FOLDER / f"{operator.name.lower()}.json.gz", gzip.compress(msgspec.json.encode(found), mtime=0))
 
 

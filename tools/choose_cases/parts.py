@@ -20,8 +20,8 @@ from opmap.tensors import DataType, payload_nans
 from .rows import Row, cases_in, possible_values
 
 RANDOM, RANDOM_ELEMENTS = 100, 4096
-"""RANDOM: number of random descriptors per operator or family in `standard`. RANDOM_ELEMENTS: upper bound of elements in
-any of their tensors."""
+"""RANDOM: number of random descriptors per operator or family in `standard`. RANDOM_ELEMENTS: the most elements in any
+of their tensors."""
 
 
 def stale_state(operator: Operator) -> Iterator[Case]:

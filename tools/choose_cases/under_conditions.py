@@ -33,6 +33,10 @@ HELD_OUT = 10
 WEIGHTS = {1: 8.0, 2: 8.0, 3: 1.0}
 """Strength -> what the faults of this strength count."""
 
+ENOUGH, STEP = 0.93, 20
+"""ENOUGH: the share of the held-out faults of the highest strength at which no further case is chosen. STEP: how many
+cases are chosen before the share is computed anew."""
+
 MAX_BYTES = 2**20
 """The most bytes of a tensor of a chosen case: `standard` has nothing larger."""
 
@@ -52,7 +56,7 @@ bytes."""
 
 
 def choose(operator: str, before: Sequence[Listed], count: int, pool: int) -> list[Case]:
-    """Returns at most `count` chosen cases from a pool of so many, the most useful first.
+    """Returns chosen cases from a pool of so many, the most useful first: at most `count`, and no more than are enough.
 
     `before` are the tier's other cases.
     """
@@ -67,11 +71,13 @@ def choose(operator: str, before: Sequence[Listed], count: int, pool: int) -> li
     first_held_out = len(rows) - len(rows) // HELD_OUT
     free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in tier_ids and row[4] <= MAX_BYTES]
     price = np.array([rows[i][3] for i in free]) / FREE_ELEMENTS + 1
-    taken = take(pool_cases.at(free), caught, price, count)
-    chosen = [free[i] for i in taken]
+    useful = [free[i] for i in take(pool_cases.at(free), caught, price, count)]
+    held_out = pool_cases.at(range(first_held_out, len(rows)))
+    chosen: list[int] = []
+    while len(chosen) < len(useful) and share(held_out, caught.joined(pool_cases.at(chosen)), STRENGTHS[-1]) < ENOUGH:
+        chosen = useful[: len(chosen) + STEP]
     elements = sum(rows[i][3] for i in chosen)
     print(f"{len(chosen)} cases chosen, with {elements} elements", flush=True)
-    held_out = pool_cases.at(range(first_held_out, len(rows)))
     for strength in STRENGTHS:
         shares = [share(held_out, cases, strength) for cases in (caught, caught.joined(pool_cases.at(chosen)))]
         print(
