@@ -226,6 +226,14 @@ def float_limits(data_type: DataType) -> tuple[float, float]:
     return smallest, highest
 
 
+def is_nan(data_type: DataType, bits: int) -> bool:
+    """Returns whether a bit pattern is a NaN."""
+    if data_type.kind != "float":
+        return False
+    exponent, mantissa = _FLOATS[data_type]
+    return bits & (1 << exponent + mantissa) - 1 > ((1 << exponent) - 1) << mantissa
+
+
 def payload_nans(data_type: DataType) -> tuple[int, int]:
     """Returns the bit patterns of two NaNs of a float type that have a payload: a quiet one and a signalling one."""
     exponent, mantissa = _FLOATS[data_type]

@@ -15,7 +15,7 @@ import numpy as np
 from ..descriptors import OperatorDesc, TensorDesc
 from ..pseudocode import is_unsaid, strides_of
 from ..spec import Spec
-from ..tensors import DataType, Tensor, special_values, to_bits
+from ..tensors import DataType, Tensor, is_nan, special_values, to_bits
 from .written_once import rows_of, written
 
 FAR = "far"
@@ -216,10 +216,36 @@ def _near(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
     return array(bits.typecode, [n if n & 3 == 3 else other + (n >> 2) % 3 - 1 & mask for n, other in pairs])
 
 
+def _small(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns small whole numbers. If special ones are among them, one of 29 elements keeps its bits."""
+    small = small_values(data_type)
+    numbers = array(bits.typecode, [small[n % len(small)] for n in bits])
+    if special:
+        numbers[17::29] = bits[17::29]
+    return numbers
+
+
+def _ties(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns small whole numbers; one of three elements keeps its bits, if it is no NaN."""
+    numbers = _small(data_type, bits, others, special)
+    for i in range(1, len(bits), 3):
+        if not is_nan(data_type, bits[i]):
+            numbers[i] = bits[i]
+    return numbers
+
+
+@cache
+def small_values(data_type: DataType) -> Bits:
+    """Returns the bit patterns of small whole numbers."""
+    return to_bits(data_type, range(7) if data_type.kind == "unsigned" else range(-3, 4))
+
+
 CHOSEN: Mapping[str, Callable[[DataType, Bits, Bits, bool], Bits]] = {
     "shifts": _shifts,
     "truth": _truths,
     "near": _near,
+    "small": _small,
+    "ties": _ties,
 }
 """How the values of a field are chosen (`Field.chosen`) -> a function that makes them of the data type, of bit patterns
 and of those of the first data tensor; and whether special values are among them."""

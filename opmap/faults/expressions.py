@@ -14,6 +14,7 @@ Node = Computed | Reduced
 _OTHERS = {
     **{"&": "|", "|": "^", "^": "&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "*": "+", "/": "%", "%": "/"},
     **{"min": "max", "max": "min", "and": "or", "or": "and", "xor": "or", "sum": "max", "count": "max"},
+    **{"product": "sum", "argmin": "argmax", "argmax": "argmin"},
     **{"==": "!=", "!=": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="},
 }
 _WITH_EQUALITY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "<=", "!=": "<"}
@@ -42,7 +43,9 @@ def _one_short(node: Node) -> Expression:
     if isinstance(node, Computed):
         return node
     value, condition = node.operands
-    before_last = Computed("<", (LoopPosition(node.loop), node.length - 1))
+    before_last: Expression = 0
+    for loop, length in enumerate(node.lengths, node.loop):
+        before_last = Computed("or", (before_last, Computed("<", (LoopPosition(loop), length - 1))))
     return node._replace(operands=(value, Computed("and", (condition, before_last))))
 
 

@@ -33,7 +33,7 @@ def _computed_in(spec: Spec) -> Iterator[Computed | Reduced]:
         if isinstance(node, Operation):
             yield Computed(node.operator, tuple(map(Operand, range(len(node.operands)))))
         if isinstance(node, Reduction):
-            yield Reduced(node.operator, 0, 1, (Operand(0), 1 if node.condition is None else Operand(1)))
+            yield Reduced(node.operator, 0, (1,), (Operand(0), 1 if node.condition is None else Operand(1)))
 
 
 @dataclass(frozen=True, kw_only=True)

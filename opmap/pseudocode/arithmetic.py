@@ -114,16 +114,24 @@ ARITHMETIC: dict[str, Arithmetic] = {
 
 REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "sum": sum,
+    "product": math.prod,
     "count": lambda numbers: sum(map(bool, numbers)),
     "min": lambda numbers: _least(min, numbers),
     "max": lambda numbers: _least(max, numbers),
+    "argmin": lambda numbers: _place(min, numbers),
+    "argmax": lambda numbers: _place(max, numbers),
 }
 """Operator over several positions, `sum(a[i, j] for j in [0, n))` -> its function of numbers. `count` counts conditions
-that hold."""
+that hold; `argmin` and `argmax` give the number of the first position, from 0 on, that has the least or largest one."""
 
 
 def _least(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> Any:
     return function(numbers) if numbers and not any(n != n for n in numbers) else None
+
+
+def _place(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> int | None:
+    found = _least(function, numbers)
+    return None if found is None else numbers.index(found)
 
 
 COMPARISONS: dict[str, Callable[..., Any]] = {

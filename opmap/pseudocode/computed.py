@@ -55,15 +55,15 @@ class Computed(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """A reduction of `tree.Reduction`, over the `length` positions of one more loop at which the condition holds.
+    """A reduction of `tree.Reduction`, over the positions of further loops at which the condition holds.
 
-    The loop is the innermost one of the value and of the condition. They are expressions of the loops around it and of
-    it.
+    These loops, from number `loop` on, have the `lengths`. They are the innermost ones of the value and of the
+    condition, which are expressions of all loops.
     """
 
     operator: str
     loop: int
-    length: int
+    lengths: Sizes
     operands: tuple[Expression, Expression]
     """The value, and the condition."""
 
@@ -145,9 +145,9 @@ class Values:
                 inner, outer = prod(loops[loop + 1 :]), prod(loops[:loop])
                 positions = (i for _ in range(outer) for i in range(loops[loop]) for _ in range(inner))
                 return lambda count: list(islice(positions, count))
-            case Reduced(operator, _, length, (value, condition)):
-                types = self._types(node)
-                values, holds = (self.take(part, (*loops, length), held_by) for part in (value, condition))
+            case Reduced(operator, _, lengths, (value, condition)):
+                types, length = self._types(node), prod(lengths)
+                values, holds = (self.take(part, (*loops, *lengths), held_by) for part in (value, condition))
 
                 def reductions(count: int) -> Sequence[Any]:
                     groups = ([*compress(values(length), holds(length))] for _ in range(count))
@@ -207,12 +207,12 @@ def reductions_of(
 ) -> Sequence[Any]:
     """Returns what a reduction gives for each group of numbers, as `results_of` does for an operator.
 
-    A sum has a documented value if every order of adding gives it: no part of the sum is a number that the type does
-    not hold.
+    A sum or a product has a documented value if every order of computing it gives it: no part of it is a number that
+    the type does not hold.
     """
-    held_by, results = held_by or next(iter(types), None), list[Any]()
+    held_by, results, is_exact = held_by or next(iter(types), None), list[Any](), _EXACTLY.get(operator)
     for numbers in groups:
-        is_known = None not in numbers and (operator != "sum" or held_by is None or _adds_exactly(held_by, numbers))
+        is_known = None not in numbers and (is_exact is None or held_by is None or is_exact(held_by, numbers))
         results.append(REDUCTIONS[operator](numbers) if is_known else None)
     return _patterns(types[0], results) if patterns and types else results
 
@@ -234,6 +234,23 @@ def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
     parts = [numerator * (below // denominator) for numerator, denominator in ratios]
     unit = min((part & -part for part in parts), default=1)
     return holds(data_type, Fraction(sum(parts), below)) and sum(parts) <= unit << precision(data_type)
+
+
+def _multiplies_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
+    if data_type.kind != "float":
+        low, high = data_type.limits
+        size = math.prod(abs(number) for number in numbers if number)
+        return bool(size <= high or (size == -low == -math.prod(numbers) and -1 not in numbers))
+    if not all(map(math.isfinite, numbers)):
+        return False
+    factors = [abs(Fraction(number)) for number in numbers if number]
+    odd = math.prod(part.numerator // (part.numerator & -part.numerator) for part in factors)
+    parts = (math.prod(part for part in factors if is_large == (part > 1)) for is_large in (False, True))
+    return odd < 1 << precision(data_type) and all(holds(data_type, part) for part in parts)
+
+
+_EXACTLY = {"sum": _adds_exactly, "product": _multiplies_exactly}
+"""Reduction whose parts may be rounded -> whether a data type holds each of them."""
 
 
 def holds(data_type: DataType, number: Any) -> bool:

@@ -36,6 +36,7 @@ from .tree import (
     Reduction,
     Reference,
     Rest,
+    Span,
     Statement,
     Subscript,
     lines_in,
@@ -195,7 +196,7 @@ class _Scope:
         if guard != Constant(0):
             whole = line.target.coordinates == (Rest(),) and line.target.tensor not in self.expansion.rest
             target = line.target if whole else self.one(line.target)
-            source = self.one(line.source) if isinstance(line.source, Reference) else self.value(line.source)
+            source = self.value(line.source)
             if isinstance(source, tuple):
                 raise PseudocodeError(f"{line.source} is a list, and an element has one value")
             yield Line(target, source, guard=None if isinstance(guard, Constant) else guard)
@@ -223,15 +224,30 @@ class _Scope:
             case Operation(operator, operands):
                 value = self.computed(operator, [self.value(cast(Subscript, operand)) for operand in operands])
                 return self.all(value) if operator in COMPARISONS else value
-            case Reduction(variable=variable):
-                if str(variable) in self.names or str(variable) in self.expansion.series:
-                    raise PseudocodeError(f"{node}: {variable} is the name of something else")
-                parts = [self.value(part) for part in node.parts]
-                if any(isinstance(part, tuple) for part in parts):
-                    raise PseudocodeError(f"{node} is over lists, and an element has one value")
-                value, variable, start, stop, *condition = parts
-                return Reduction(node.operator, value, variable, start, stop, node.closed, *condition)
+            case Reduction():
+                return self.reduction(node)
         return node
+
+    def reduction(self, node: Reduction) -> Reduction:
+        """Returns a reduction with all names replaced; a coordinate with lists as bounds is several."""
+        spans: list[Span] = []
+        for span in node.spans:
+            name, bounds = str(span.variable), [self.value(span.start), self.value(span.stop)]
+            if name in self.names or name in self.expansion.series:
+                raise PseudocodeError(f"{node}: {name} is the name of something else")
+            each: Any = elementwise(tuple, bounds)
+            if any(isinstance(bound, tuple) for bound in bounds):
+                self.names[name] = variables = tuple(Name(f"{name}{i}") for i in range(len(each)))
+                spans += (Span(v, start, stop, span.closed) for v, (start, stop) in zip(variables, each, strict=True))
+            else:
+                spans.append(Span(span.variable, bounds[0], bounds[1], span.closed))
+        value = self.value(node.value)
+        condition = None if node.condition is None else self.all(self.value(node.condition))
+        for span in node.spans:
+            self.names.pop(str(span.variable), None)
+        if isinstance(value, tuple):
+            raise PseudocodeError(f"{node} is over lists, and an element has one value")
+        return Reduction(node.operator, value, tuple(spans), condition)
 
     def named(self, text: str) -> str:
         """Returns the name of a tensor or of its sizes; of one in an array of tensors with its number, `inputs[0]`."""

@@ -142,27 +142,28 @@ class _Loops:
         raise PseudocodeError(f"{self.line}: {node} has no value")
 
     def _reduced(self, node: Reduction, sources: list[Address]) -> Expression:
-        """Returns a reduction: its own loop goes through all positions from 0 on that its bounds may hold."""
-        start, stop = (self._value(bound, read := list[Address]()) for bound in (node.start, node.stop))
-        bounds = interval(stop, self.sizes)
-        if str(node.variable) in self.numbers:
-            raise PseudocodeError(f"{self.line}: {node.variable} is a coordinate already")
-        first = interval(start, self.sizes)
-        if read or bounds is None or first is None or first[0] < 0:
-            raise PseudocodeError(f"{self.line}: {node} must go from numbers and coordinates that are at least 0")
-        length = max(bounds[1] + node.closed, 0)
-        if prod(self.sizes) * length > LONGEST_REDUCTION:
+        """Returns a reduction: its own loops go through all positions from 0 on that its bounds may hold."""
+        inside, conditions = copy(self), list[Expression]()
+        for span in node.spans:
+            start, stop = (self._value(bound, read := list[Address]()) for bound in (span.start, span.stop))
+            bounds, first, position = interval(stop, self.sizes), interval(start, self.sizes), len(inside.sizes)
+            if str(span.variable) in inside.numbers:
+                raise PseudocodeError(f"{self.line}: {span.variable} is a coordinate already")
+            if read or bounds is None or first is None or first[0] < 0:
+                raise PseudocodeError(f"{self.line}: {node} must go from numbers and coordinates that are at least 0")
+            if start != 0:
+                conditions.append(Computed(">=", (LoopPosition(position), start)))
+            if bounds[0] < bounds[1]:
+                conditions.append(Computed("<=" if span.closed else "<", (LoopPosition(position), stop)))
+            inside.numbers = {**inside.numbers, str(span.variable): position}
+            inside.sizes = (*inside.sizes, max(bounds[1] + span.closed, 0))
+        if prod(inside.sizes) > LONGEST_REDUCTION:
             raise PseudocodeError(f"{self.line}: {node} goes over more than {LONGEST_REDUCTION} positions")
-        inside = copy(self)
-        inside.numbers = {**self.numbers, str(node.variable): len(self.sizes)}
-        inside.sizes = (*self.sizes, length)
-        conditions = [] if node.condition is None else [inside._value(node.condition, sources)]
-        if start != 0:
-            conditions.append(Computed(">=", (LoopPosition(len(self.sizes)), start)))
-        if bounds[0] < bounds[1]:
-            conditions.append(Computed("<=" if node.closed else "<", (LoopPosition(len(self.sizes)), stop)))
+        if node.condition is not None:
+            conditions.insert(0, inside._value(node.condition, sources))
         condition = reduce(lambda a, b: Computed("and", (a, b)), conditions, cast("Expression", 1))
-        return Reduced(node.operator, len(self.sizes), length, (inside._value(node.value, sources), condition))
+        value, first_own = inside._value(node.value, sources), len(self.sizes)
+        return Reduced(node.operator, first_own, inside.sizes[first_own:], (value, condition))
 
     def _check_bits(self, node: Computed, sources: Sequence[Address]) -> None:
         """Raises PseudocodeError for a bit operator of numbers alone; and for a number beside it that is no bit pattern

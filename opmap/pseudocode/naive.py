@@ -252,9 +252,12 @@ class _Reader:
 
     def positions(self, node: Reduction, coordinates: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
         """Gives the coordinates at which a reduction takes a value."""
-        (_, start), (_, stop) = (self.value(bound, coordinates) for bound in (node.start, node.stop))
-        for position in range(start, stop + node.closed):
-            inside = {**coordinates, str(node.variable): position}
+        ranges = []
+        for span in node.spans:
+            (_, start), (_, stop) = (self.value(bound, coordinates) for bound in (span.start, span.stop))
+            ranges.append(range(start, stop + span.closed))
+        for positions in product(*ranges):
+            inside = {**coordinates, **dict(zip(map(str, node.variables), positions, strict=True))}
             if node.condition is None or self.value(node.condition, inside)[1]:
                 yield inside
 

@@ -39,6 +39,7 @@ from .tree import (
     Repeat,
     Rest,
     Slice,
+    Span,
     Subscript,
     show,
     walk,
@@ -254,19 +255,14 @@ def _build() -> type[Build]:
                 raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
             return Operation(str(name), operands)
 
-        def reduction(
-            self,
-            name: Token,
-            value: Subscript,
-            variable: Name,
-            start: Subscript,
-            stop: Subscript,
-            close: Token,
-            condition: Subscript | None,
-        ) -> Reduction:
+        def span(self, variable: Name, start: Subscript, stop: Subscript, close: Token) -> Span:
+            return Span(variable, start, stop, close == "]")
+
+        def reduction(self, name: Token, value: Subscript, *parts: Any) -> Reduction:
             if name not in REDUCTIONS:
                 raise PseudocodeError(f"{name} over several values is not known", offset=name.start_pos)
-            return Reduction(str(name), value, variable, start, stop, close == "]", condition)
+            *spans, condition = parts
+            return Reduction(str(name), value, tuple(spans), condition)
 
         def continuation(self) -> Continuation:
             return Continuation()

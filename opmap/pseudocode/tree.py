@@ -98,30 +98,45 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """`sum(a[i, j] for j in [0, n))`: an operator over all values of a coordinate; `n]` takes n in.
+class Span:
+    """`for j in [0, n)`: the values of one coordinate of a reduction; `n]` takes n in."""
 
-    With a condition, `max(a[j] for j in [0, n) if j != i)`, it is over the values where that holds.
-    """
-
-    operator: str
-    value: Subscript
     variable: Subscript
     start: Subscript
     stop: Subscript
     closed: bool
+
+    def __str__(self) -> str:
+        return f"for {self.variable} in [{self.start}, {self.stop}{']' if self.closed else ')'}"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """`sum(a[i, j] for j in [0, n))`: an operator over all values of a coordinate, or of several, the last one fastest.
+
+    With a condition, `max(a[j] for j in [0, n) if j != i)`, it is over the values where that holds. In a page's line, a
+    coordinate with lists as bounds stands for several: one for each element of the lists.
+    """
+
+    operator: str
+    value: Subscript
+    spans: tuple[Span, ...]
     condition: Subscript | None = None
 
     def __str__(self) -> str:
-        interval = f"[{self.start}, {self.stop}{']' if self.closed else ')'}"
         condition = "" if self.condition is None else f" if {self.condition}"
-        return f"{self.operator}({self.value} for {self.variable} in {interval}{condition})"
+        return f"{self.operator}({self.value} {' '.join(map(str, self.spans))}{condition})"
+
+    @property
+    def variables(self) -> tuple[Subscript, ...]:
+        """Its coordinates."""
+        return tuple(span.variable for span in self.spans)
 
     @property
     def parts(self) -> tuple[Subscript, ...]:
         """The nodes in it."""
-        own = (self.value, self.variable, self.start, self.stop)
-        return own if self.condition is None else (*own, self.condition)
+        spans = (part for span in self.spans for part in (span.variable, span.start, span.stop))
+        return (self.value, *spans, *([] if self.condition is None else [self.condition]))
 
 
 _HIGHEST = 10
@@ -185,8 +200,17 @@ def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscr
         operands = (rewrite(cast("Subscript", operand), change) for operand in node.operands)
         return change(Operation(node.operator, tuple(operands)))
     if isinstance(node, Reduction):
-        value, variable, start, stop, *condition = (rewrite(part, change) for part in node.parts)
-        return change(Reduction(node.operator, value, variable, start, stop, node.closed, *condition))
+        spans = (
+            replace(
+                span,
+                variable=rewrite(span.variable, change),
+                start=rewrite(span.start, change),
+                stop=rewrite(span.stop, change),
+            )
+            for span in node.spans
+        )
+        condition = None if node.condition is None else rewrite(node.condition, change)
+        return change(Reduction(node.operator, rewrite(node.value, change), tuple(spans), condition))
     return change(node)
 
 
@@ -229,12 +253,12 @@ class Line:
         """The reference whose coordinates are the loops.
 
         It is the target if that names its positions, else the first other reference that names all coordinates of the
-        line. The coordinate of a reduction is none of them.
+        line. The coordinates of a reduction are none of them.
         """
         if self.target.names_positions:
             return self.target
         nodes = [*walk(self.source), *self.nodes]
-        own = {reduction.variable for reduction in self.reductions}
+        own = {variable for reduction in self.reductions for variable in reduction.variables}
         names = {node for node in nodes if isinstance(node, Name)} - own
         references = [node for node in nodes if isinstance(node, Reference) and not own & {*walk(node)}]
         named = (r for r in references if r.names_positions and names <= set(r.coordinates))

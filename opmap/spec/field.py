@@ -27,7 +27,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     an input whose strides are what the operator is for: descriptors have it in any layout. It is "broadcast" for an
     input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` says how the values of
     the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or not;
-    "near" is mostly equal to the element of the first tensor, or next to it.
+    "near" is mostly equal to the element of the first tensor, or next to it; "small" is small whole numbers, so that
+    sums and products are exact; "ties" has many equal elements and few NaNs. A BOOL is a `uint` with the names FALSE
+    and TRUE.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     usual: int | None = None
     optional: bool = False
     strides: Literal["", "drawn", "broadcast"] = ""
-    chosen: Literal["", "shifts", "truth", "near"] = ""
+    chosen: Literal["", "shifts", "truth", "near", "small", "ties"] = ""
 
     def of_kind(self, kind: str) -> Field:
         """Returns the field with another kind."""
@@ -56,6 +58,11 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def is_scalar(self) -> bool:
         """Whether the field is one element as a bit pattern."""
         return self.kind in ("scalar", "float")
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether the field is a BOOL."""
+        return self.names == ("FALSE", "TRUE")
 
     @property
     def is_array(self) -> bool:

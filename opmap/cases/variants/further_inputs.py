@@ -18,7 +18,7 @@ from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...pseudocode import array_of
 from ...tensors import Tensor
-from ..values import fill
+from ..values import fill, small_values
 from .formed import Inputs
 
 MOST_ELEMENTS = 4096
@@ -34,7 +34,7 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or
     not negative. An index out of range stays. A number by which to shift changes below the width of its data type; if
-    it is not below, it stays.
+    it is not below, it stays. So does a number that is not small where small ones are chosen.
     """
     desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
@@ -45,6 +45,8 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
             tensors[name] = _other_indices(tensors[name], bounds, n)
         elif desc.own_spec.field(name).chosen == "shifts":
             tensors[name] = _other_shifts(tensors[name], n)
+        elif desc.own_spec.field(name).chosen in ("small", "ties"):
+            tensors[name] = _other_small(tensors[name], n)
         else:
             # an operator that computes values may give the same ones if the same bits change in all its inputs
             place = desc.own_spec.data_tensors.index(name) if desc.spec().computes_values else 0
@@ -175,6 +177,15 @@ def _other_shifts(tensor: Tensor, n: int) -> Tensor:
     mask = (n - 1) % (width - 1) + 1
     shifts = (shift ^ mask if shift < width else shift for shift in tensor.bits)
     return Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, shifts))
+
+
+def _other_small(tensor: Tensor, n: int) -> Tensor:
+    """Returns the tensor with another small number in place of each one. A number that is not small stays."""
+    small = [*small_values(tensor.data_type)]
+    step = (n - 1) % (len(small) - 1) + 1
+    others = {bits: small[(i + step) % len(small)] for i, bits in enumerate(small)}
+    bits = array(tensor.data_type.bits_code, [others.get(bits, bits) for bits in tensor.bits])
+    return Tensor(tensor.data_type, tensor.sizes, bits)
 
 
 def _other_data(tensor: Tensor, n: int) -> Tensor:

@@ -63,7 +63,7 @@ def read_desc(cls: type[OperatorDesc], fields: JsonValue) -> OperatorDesc:
 def _enumeration(field: Field, value: JsonValue) -> int:
     name = value.value
     try:
-        return field.number(name.upper() if isinstance(name, str) else "")
+        return field.number(str(name).upper() if isinstance(name, bool if field.is_bool else str) else "")
     except ValueError:
         got = shown(name) if isinstance(name, str) else value.kind
         raise InputError(f"must be {' or '.join(field.names)}, got {got}", path=value.path) from None
@@ -124,6 +124,7 @@ def desc_json(desc: OperatorDesc) -> DescJson:
     members = {name: getattr(desc, attribute) for name, attribute in desc.members().items()}
     fields = {name: _member_json(member) for name, member in members.items() if member is not None}
     fields |= {n: number for n, number in desc.named_numbers.items() if isinstance(number, str) or n in desc.scalars}
+    fields |= {field.name: bool(desc.numbers[field.name]) for field in desc.spec().fields if field.is_bool}
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 
 

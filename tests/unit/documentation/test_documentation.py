@@ -106,6 +106,7 @@ class TestThePages:
             "join": "F1 C1 C4 C5",
             "one_hot": "F1 C4 C5",
             "element_wise_if": "C1 C2 C3 C6 C7 C8",
+            **dict.fromkeys(("cumulative_summation", "cumulative_product"), "F1"),
             **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
             **{f"element_wise_logical_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor")},
             **{f"element_wise_logical_{n}": "C1 C2 C4 C5" for n in COMPARISONS},

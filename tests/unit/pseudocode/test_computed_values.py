@@ -377,7 +377,7 @@ class TestOperator:
             changed = {name.removeprefix("value-") for name in changed}
         assert seen == changed
         lacking = {name for name, fault in EXPRESSION_FAULTS.items() if fault.tier is None}
-        assert {"reduction-short", "reduction-condition-lost"} == lacking
+        assert {"reduction-condition-lost"} == lacking
 
     def test_faults_of_addresses(self, operator):
         """A fault in the address of the first input changes the values."""

@@ -57,6 +57,20 @@ REDUCTIONS = {  # text -> the sizes of a, b and output; NumPy's result of a and 
         (6,),
         lambda a, b: np.max([np.roll(np.pad(a, 1, constant_values=-99), -k)[:6] for k in range(3)], 0),
     ),
+    "output[x] = sum(a[x + i, j] for i in [0, 1] for j in [x, 3) if i != j)": (
+        (3, 3),
+        (1,),
+        (2,),
+        lambda a, b: np.array([a[0, 1] + a[0, 2] + a[1, 0] + a[1, 2], a[1, 1] + a[1, 2] + a[2, 2]]),
+    ),
+    "output[x] = product(a[x, j] for j in [0, 4))": ((3, 4), (1,), (3,), lambda a, b: a.prod(1) + 0),
+    "output[x] = argmin(a[x, i, j] for i in [0, 3) for j in [0, 4))": (
+        (2, 3, 4),
+        (1,),
+        (2,),
+        lambda a, b: a.reshape(2, 12).argmin(1),
+    ),
+    "output[x] = argmax(a[x, j] for j in [0, 4))": ((5, 4), (1,), (5,), lambda a, b: a.argmax(1)),
     "output[x] = max(j for j in [0, 0))": ((3,), (1,), (3,), lambda a, b: [None] * 3),
     "output[x] = count(j >= 0 for j in [0, 0)) + a[x] - a[x]": ((3,), (1,), (3,), lambda a, b: a - a),
 }
@@ -111,6 +125,32 @@ class TestReductions:
         lines, tensors = parse_lines("output[x] = sum(a[j] for j in [0, 3))"), {"a": to_bits(data_type, numbers)}
         (found,) = run(access_map(lines, sizes, types=types), tensors)
         assert (to_bits(data_type, [sum(numbers)])[0] if known else None) == found
+        assert found == naive.trace(lines, sizes, (0,), tensors, types=types).value
+
+    @pytest.mark.parametrize(
+        ("data_type", "numbers", "known"),
+        [
+            (DataType.INT8, [-2, 8, -8], False),
+            (DataType.INT8, [-2, 8, 8], True),  # -128
+            (DataType.INT8, [2, 8, 8], False),
+            (DataType.INT8, [2, -64, -1], False),  # 2 * -64 * -1
+            (DataType.INT8, [100, 2, 0], False),
+            (DataType.UINT8, [5, 51, 1], True),
+            (DataType.FLOAT16, [2047, 2, 16], True),
+            (DataType.FLOAT16, [2047, 3, 0], False),
+            (DataType.FLOAT16, [2.0**-14, 2.0**-11, 2.0**11], False),
+            (DataType.FLOAT16, [2.0**15, 4, 0.25], False),
+            (DataType.FLOAT16, [-0.0, -3, 5], True),
+            (DataType.FLOAT32, [math.inf, 1, 1], False),
+        ],
+    )
+    def test_order_of_multiplying(self, data_type, numbers, known):
+        """A product has a documented value only if the numbers can be multiplied in every order."""
+        sizes, types = {"a": (3,), "output": (1,)}, dict.fromkeys(("a", "output"), data_type)
+        lines, tensors = parse_lines("output[x] = product(a[j] for j in [0, 3))"), {"a": to_bits(data_type, numbers)}
+        (found,) = run(access_map(lines, sizes, types=types), tensors)
+        wanted = to_bits(data_type, [math.prod(numbers)])[0] if known else None
+        assert wanted == found or (found is not None and found.allows(wanted))
         assert found == naive.trace(lines, sizes, (0,), tensors, types=types).value
 
     def test_without_a_value(self):
