@@ -85,7 +85,7 @@ _REFERENCE = re.compile(r"\s*[A-Za-z_]\w*\[.*=\s*[A-Za-z_]\w*\[", re.ASCII)
 _COPY = re.compile(r"\s*[A-Za-z_]\w*\s*=\s*(?!DML_)[A-Za-z_]\w*\s*$", re.ASCII)
 _ENTRY = re.compile(
     r"\s*([A-Za-z_][\w.]*(?:\[\d+\])?)\s*"
-    r"(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|none\s*$))",
+    r"(?:=\s*[^=\s]|:\s*(?:[-\d({]|DML_|[A-Z]+\d+(?:_[A-Z]+)?\s*$|(?:none|TRUE|FALSE)\s*$))",
     re.ASCII,
 )
 _STRUCT = re.compile(r"\s*(?:typedef\s+)?struct\s+\w+", re.ASCII)

@@ -130,16 +130,19 @@ class _Writer:
                 inputs.insert(position, self._constant(name, lowering.constants[name]))
         outputs, shape = [*desc.outputs], lowering.output_shape
         reshaped = shape is not None and shape != desc.output.sizes
-        node_outputs = [f"{output}.onnx" for output in outputs] if reshaped or lowering.output_type else outputs
+        types = lowering.output_types
+        node_outputs = [f"{output}.onnx" if reshaped or output in types else output for output in outputs]
         self._node(lowering.op_type, inputs, node_outputs, lowering.op_type, lowering.attributes)
-        value = node_outputs[0]
-        if lowering.output_type:
-            value, source = f"{value}.cast" if reshaped else outputs[0], value
-            self._cast(source, value, lowering.output_type, desc.output.data_type)
+        values = dict(zip(outputs, node_outputs, strict=True))
+        for output, own in types.items():
+            value, source = f"{values[output]}.cast" if reshaped else output, values[output]
+            self._cast(source, value, own, desc.tensors[output].data_type)
+            values[output] = value
         if shape is not None and reshaped:
-            self._reshape(value, outputs[0], shape, desc.output.sizes)
+            self._reshape(values[outputs[0]], outputs[0], shape, desc.output.sizes)
             if operator.states_shape:
-                _describe(graph.value_info.add(), node_outputs[0], lowering.output_type or desc.output.data_type, shape)
+                own = types.get(outputs[0], desc.output.data_type)
+                _describe(graph.value_info.add(), node_outputs[0], own, shape)
         for name, data_type in self.feeds.items():
             sizes = desc.tensors[name].sizes if name in desc.tensors else lowering.fed[name].sizes
             sizes = lowering.shapes[name] if name in lowering.in_memory else sizes

@@ -54,7 +54,7 @@ class Lowering:
     the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node
     reads no tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the
     fields whose strides the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
-    `output_type` is the data type that the node gives, if it is another one than the descriptor's.
+    `output_types` are the data types that the node gives, by field, if they are others than the descriptor's.
     """
 
     op_type: str
@@ -64,7 +64,7 @@ class Lowering:
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...] | Tensor] = field(default_factory=dict)
     in_memory: tuple[str, ...] = ()
-    output_type: DataType | None = None
+    output_types: Mapping[str, DataType] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
 
     @property

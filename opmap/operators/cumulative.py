@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..descriptors import OperatorDesc, TensorDesc, descriptor_class
+from ..descriptors import OperatorDesc, TensorDesc, descriptor_class, pad
 from ..tensors import DataType, Tensor
 from . import size_classes
-from .contract import Attributes, Lowering, Operator, one_number
+from .contract import Attributes, Lowering, Operator, leading_ones_added, one_number
 from .expansions import around_axis
+
+FEWEST = 4
+"""The DirectML EP pads the tensors of a CumSum node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -21,6 +24,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         attributes={"exclusive": desc.has_exclusive_sum, "reverse": desc.axis_direction},
         shapes={"InputTensor": desc.input_tensor.sizes},
         constants={"axis": Tensor.from_values(DataType.INT64, (), [desc.axis])},
+        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
     )
 
 
@@ -29,11 +33,11 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorCumSum.cpp.
     """
-    tensor = TensorDesc(data.data_type, data.sizes)
+    tensor = TensorDesc(data.data_type, pad(data.sizes, FEWEST))
     return descriptor_class("CUMULATIVE_SUMMATION", around_axis)(
         input_tensor=tensor,
         output_tensor=tensor,
-        axis=one_number(attributes["axis"]) % data.dimension_count,
+        axis=one_number(attributes["axis"]) % data.dimension_count + tensor.dimension_count - data.dimension_count,
         axis_direction=attributes.get("reverse", 0),
         has_exclusive_sum=attributes.get("exclusive", 0),
     )

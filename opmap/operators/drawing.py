@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from ..descriptors import Layout
 from ..errors import PseudocodeError
 from ..pseudocode import align, check, elementwise, evaluate, field_values, statements_of
+from ..pseudocode.arithmetic import OF_LISTS
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
@@ -113,10 +114,13 @@ class Rules:
         ]
         self.solved: dict[tuple[object, ...], tuple[bool, dict[str, tuple[Any, ...]], Equalities]] = {}
         self.unknown: dict[int, dict[str, tuple[Any, ...]]] = {}
+        self.counted = [s for s in itertools.chain(*parsed) if isinstance(s, Comparison) and s.operator == "=="]
         self.counts = list(dict.fromkeys(e for s in itertools.chain(*parsed) for e in _counting(s)))
 
     def _is_range(self, statement: FormulaStatement) -> bool:
         match statement:
+            case Comparison(_, _, Operation(function)) if function in OF_LISTS:
+                return False
             case Membership(Name(name)) | Comparison(Name(name), "<=" | "<" | ">=" | ">" | "=="):
                 return name in self.numbers or (name.endswith(".Sizes") and not _is_equality(statement))
             case Comparison(Reference(), _, Reference()):  # one size limits another: no range, checked at the end
@@ -313,9 +317,17 @@ class PartialDescriptor:
         """Returns the unknown sizes of a tensor, each once."""
         return [size for size in dict.fromkeys(self.sizes[tensor]) if isinstance(size, Unknown)]
 
-    def limits(self, ends: tuple[Any, Any]) -> list[tuple[int, int]]:
-        """Returns the least and the highest value in each dimension; `ends` are numbers, or lists of them."""
-        lows, highs = (end if isinstance(end, tuple) else (end,) * self.count for end in ends)
+    def length(self, name: str) -> int:
+        """Returns the number of elements of an array: what a rule says, or the dimension count."""
+        counts = (s for s in self.rules.counted if str(s.left) == f"{name}.Count")
+        return next((int(evaluate(s.right, self.environment())) for s in counts), self.count)  # type: ignore[arg-type]
+
+    def limits(self, ends: tuple[Any, Any], name: str = "") -> list[tuple[int, int]]:
+        """Returns the least and the highest value in each dimension, or of each element of an array of this name;
+        `ends` are numbers, or lists of them.
+        """
+        count = self.length(name) if name else self.count
+        lows, highs = (end if isinstance(end, tuple) else (end,) * count for end in ends)
         return list(zip(lows, highs, strict=True))
 
     def limits_of(self, tensor: str, ends: tuple[Any, Any]) -> list[tuple[int, int]]:
@@ -454,6 +466,13 @@ def _take(draft: PartialDescriptor, name: str, source: RandomSource, most: int, 
         draft.numbers[name] = _number(source, *ends) if field.usual is None or not source.integer(0, 3) else field.usual
         if draft.broken(name):
             draft.numbers[name] = ends[0]
+        return True
+    if field.axes:
+        axes = [*range(draft.count)]
+        drawn = [axes.pop(source.integer(0, len(axes) - 1)) for _ in range(draft.length(name))]
+        draft.numbers[name] = tuple(drawn)
+        if draft.broken(name):
+            draft.numbers[name] = tuple(sorted(drawn))
         return True
     limits = draft.limits(ends)
     if any(map(draft.unknown, draft.sizes)):  # mostly, some of the elements are left for the sizes

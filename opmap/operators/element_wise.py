@@ -79,7 +79,7 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
         shapes=shapes,
         output_shape=desc.output.sizes,
         index_types={} if first in types[0] else dict.fromkeys(desc.inputs, (DataType.BOOL,)),
-        output_type=None if output in types[1] else DataType.BOOL,
+        output_types={} if output in types[1] else {desc.output_field: DataType.BOOL},
         in_memory=tuple(desc.spec().strided),
         substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
     )

@@ -64,7 +64,7 @@ def _each_value(draft: PartialDescriptor, name: str, size: int) -> Iterator[Part
         return None
     if not field.is_array:
         return (_with(draft, name, n) for n in _values(*ends, size))
-    ranges = (_values(low, high, size) for low, high in draft.limits(ends))
+    ranges = (_values(low, high, size) for low, high in draft.limits(ends, name))
     return (_with(draft, name, numbers) for numbers in itertools.product(*ranges))
 
 

@@ -134,6 +134,18 @@ def _place(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> 
     return None if found is None else numbers.index(found)
 
 
+def _distinct(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(numbers))
+
+
+def _reduced(sizes: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(1 if i in axes else size for i, size in enumerate(sizes))
+
+
+OF_LISTS: dict[str, tuple[int, Callable[..., tuple[Any, ...]]]] = {"distinct": (1, _distinct), "reduced": (2, _reduced)}
+"""Function of lists in formulas -> the number of lists, and what it makes of them: a list without what it has already;
+sizes that are 1 in the dimensions of another list."""
+
 COMPARISONS: dict[str, Callable[..., Any]] = {
     sign: own.function for sign, own in ARITHMETIC.items() if own.takes == "number" and own.gives == "condition"
 }

@@ -197,6 +197,9 @@ class _Scope:
             whole = line.target.coordinates == (Rest(),) and line.target.tensor not in self.expansion.rest
             target = line.target if whole else self.one(line.target)
             source = self.value(line.source)
+            if isinstance(source, Reference) and not source.coordinates:  # a coordinate, if the line has it
+                named = (Name(source.tensor) == node for part in (target, guard) if part for node in walk(part))
+                source = Name(source.tensor) if any(named) else source
             if isinstance(source, tuple):
                 raise PseudocodeError(f"{line.source} is a list, and an element has one value")
             yield Line(target, source, guard=None if isinstance(guard, Constant) else guard)

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import COMPARISONS, compute, elementwise
+from .arithmetic import COMPARISONS, OF_LISTS, compute, elementwise
 from .parser import parse_formula
 from .tree import (
     Assignment,
@@ -83,6 +83,9 @@ def _function(node: Operand) -> Function:
             return lambda names: value
         case Name(text):
             return _named(text)
+        case Operation(sign, operands) if sign in OF_LISTS:
+            lists, (_, function) = [_list(cast(Expression, operand)) for operand in operands], OF_LISTS[sign]
+            return lambda names: function(*(own(names) for own in lists))
         case Operation(sign, operands):
             functions = [_numbers(operand) for operand in operands]
             return lambda names: _computed(sign, [function(names) for function in functions])
@@ -102,7 +105,7 @@ def _value(value: Any) -> Function:
 
 
 def _named(text: str) -> Function:
-    is_constant = re.fullmatch(r"[A-Z][A-Z0-9_]*", text)
+    is_constant = re.fullmatch(r"[A-Z][A-Z0-9_]+", text)
 
     def named(names: Environment) -> Value:
         if text in names:
@@ -435,7 +438,8 @@ def _compared_lists(
         return None
     name = left.name if isinstance(left, Slice) else str(left)
     if len(got) != len(wanted):
-        return Broken(name, f"{len(wanted)} sizes ({right})", show(got))
+        count = f"{len(wanted)} sizes" if name.endswith("Sizes") else show(wanted)
+        return Broken(name, f"{count} ({right})", show(got))
     for at, (got_item, wanted_item) in enumerate(zip(got, wanted, strict=True), start):
         if got_item != wanted_item:
             return Broken(f"{name}[{at}]", show(wanted_item), show(got_item))

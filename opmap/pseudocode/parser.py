@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import ARITHMETIC, REDUCTIONS
+from .arithmetic import ARITHMETIC, OF_LISTS, REDUCTIONS
 from .tree import (
     Assignment,
     Branch,
@@ -250,7 +250,7 @@ def _build() -> type[Build]:
             return operand if sign == "+" else Operation(str(sign), (operand,))
 
         def call(self, name: Token, *operands: Operand) -> Operation:
-            known = ARITHMETIC[name].operands if name in ARITHMETIC else (1,) if name == "sum" else ()
+            known = ARITHMETIC[name].operands if name in ARITHMETIC else OF_LISTS.get(name, (int(name == "sum"),))[:1]
             if len(operands) not in known:
                 raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
             return Operation(str(name), operands)

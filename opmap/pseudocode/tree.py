@@ -465,6 +465,15 @@ def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
             yield from lines_in(node.body)
 
 
+def defined_in(nodes: Iterable[Node]) -> Iterator[Subscript]:
+    """Gives the values of the definitions of a pseudocode text, also those in blocks."""
+    for node in nodes:
+        if isinstance(node, Definition):
+            yield node.value
+        elif isinstance(node, (Branch, Dimensions, Each)):
+            yield from defined_in(node.body)
+
+
 def index_reads_in(nodes: Sequence[Node]) -> set[str]:
     """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and
     never moved.

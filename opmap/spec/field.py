@@ -29,7 +29,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or not;
     "near" is mostly equal to the element of the first tensor, or next to it; "small" is small whole numbers, so that
     sums and products are exact; "ties" has many equal elements and few NaNs. A BOOL is a `uint` with the names FALSE
-    and TRUE.
+    and TRUE. An array of `axes` holds different dimensions.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     elements: int = 0
     usual: int | None = None
     optional: bool = False
+    axes: bool = False
     strides: Literal["", "drawn", "broadcast"] = ""
     chosen: Literal["", "shifts", "truth", "near", "small", "ties"] = ""
 

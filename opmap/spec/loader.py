@@ -33,8 +33,11 @@ from ..pseudocode.tree import (
     Expression,
     FormulaStatement,
     Name,
+    Reduction,
     Reference,
+    defined_in,
     lines_in,
+    walk,
 )
 from ..tensors import DataType, scalar_bits
 from .erratum import Erratum
@@ -296,7 +299,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def computes_values(self) -> bool:
         """Whether the pseudocode computes a value, and does not only move elements."""
-        return any(line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
+        computed = (line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
+        return any(computed) or any(isinstance(n, Reduction) for v in defined_in(self.lines) for n in walk(v))
 
     @cached_property
     def own_types(self) -> dict[str, tuple[str, ...]]:

@@ -64,7 +64,7 @@ BEFORE_HTML = """<!DOCTYPE html>
 <html lang="en-us"><head><meta charset="utf-8">
 <title>{title} (directml.h) - Win32 apps | Microsoft Learn</title>
 <script>InputTensor Input 4 INT8</script><style>p > a {{}}</style></head>
-<body><nav><a href="x">DML_TOP_K_OPERATOR_DESC</a></nav><!-- <pre>Axis: 0</pre> -->
+<body><nav><a href="x">DML_GEMM_OPERATOR_DESC</a></nav><!-- <pre>Axis: 0</pre> -->
 <main>
 """
 

@@ -17,7 +17,7 @@ PIECES = (
     *(":", "-"),
     *("9" * 101, "9" * 5000, "-1", "0", "1e999", "0x10", "4294967296", "1.5", "٣", "²"),
     *("InputTensor", "inputtensor", "OutputTensor.Sizes", "Axis", "Axis: 0", "output[...] = input[...]", "DataType"),
-    *("DML_FEATURE_LEVEL_9_9", "DML_FEATURE_LEVEL_", "DML_TOP_K_OPERATOR_DESC", "FLOAT32", "Float999", "INT4"),
+    *("DML_FEATURE_LEVEL_9_9", "DML_FEATURE_LEVEL_", "DML_GEMM_OPERATOR_DESC", "FLOAT32", "Float999", "INT4"),
     *("\u202e", "\u2028", "\u0000", "\ud800", "\ufeff", "İ", "ﬁ", "入力", "инпуттенсор", "é", "🙂", "\x1b[31m"),
 )
 """Text that means something to the reader of pages, or that other readers stumble over."""

@@ -15,6 +15,7 @@ from ...descriptors import OperatorDesc, TensorDesc, pad
 from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted, operator_of
+from ...operators.contract import one_number
 from ...tensors import DataType, Tensor
 from .reading import GivenModel, nodes_of, subgraphs
 
@@ -192,7 +193,9 @@ def descriptor(
     attributes.setdefault("num_outputs", len(node.outputs))
     attributes |= {name: _constant(name, array) for name, array in constants.items()}
     for rank in (tensor.dimension_count for tensor in inputs[:1]):
-        axis, rank = attributes.get("axis", 0), rank + (node.op_type == "OneHot")  # whose axis is one of the output
+        given = attributes.get("axis", 0)
+        axis = given if isinstance(given, int) else one_number(given)
+        rank += node.op_type == "OneHot"  # whose axis is one of the output
         if not -rank <= axis < max(rank, 1):
             raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
     if not all(t.element_count for t in inputs):

@@ -222,7 +222,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "content, said",
         [
-            (b"# DML_TOP_K_OPERATOR_DESC\n", "the page must be about an operator that opmap knows ("),
+            (b"# DML_GEMM_OPERATOR_DESC\n", "the page must be about an operator that opmap knows ("),
             (None, "no such file"),
             (b"nothing", "the page must name its operator"),
             (b"\xff", "must be UTF-8 text, got byte 0xff at 0"),

@@ -45,7 +45,7 @@ class TestBlocks:
 
     def test_a_byte_order_mark(self):
         """It does not hide the UID on the first line."""
-        text = "\ufeffUID: NS:directml.DML_GATHER_OPERATOR_DESC\n# DML_TOP_K_OPERATOR_DESC is another\n"
+        text = "\ufeffUID: NS:directml.DML_GATHER_OPERATOR_DESC\n# DML_GEMM_OPERATOR_DESC is another\n"
         text += "```\noutput[...] = input[..., indices[...], ...]\n```\n"
         assert "GATHER" == read_page(text, name="x").spec.name
 
@@ -176,8 +176,8 @@ class TestHostileInput:
             ("must name its operator", "\0" * 100),
             ("must name its operator", "# A page about nothing\n"),
             (
-                f"knows ({names([spec.name for spec in all_specs()])}), got DML_TOP_K_OPERATOR_DESC",
-                "# DML_TOP_K_OPERATOR_DESC structure",
+                f"knows ({names([spec.name for spec in all_specs()])}), got DML_GEMM_OPERATOR_DESC",
+                "# DML_GEMM_OPERATOR_DESC structure",
             ),
             ("), got DML_" + "A" * 55 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
             (f"at most {MAX_PAGE_BYTES} bytes, got {MAX_PAGE_BYTES + 1}", "a" * (MAX_PAGE_BYTES + 1)),

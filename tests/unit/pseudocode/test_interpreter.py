@@ -258,7 +258,9 @@ class TestInterpreter:
         tensors = desc.pseudocode_tensors(case.tensors)
         if desc.spec().computes_values:
             positions = itertools.product(*map(range, desc.output.sizes))
-            assert [desc.trace(at, case.tensors).value for at in positions] == list(case.expected)
+            traced = [desc.trace(at, case.tensors) for at in positions]
+            found = [o.value if o.address is None else tensors[o.tensor][o.address] for o in traced]
+            assert found == list(case.expected)
             return
         origins = list(naive.evaluate(desc.output_statements, desc.pseudocode_sizes, tensors))
         assert desc.output.element_count == len(origins)

@@ -194,14 +194,14 @@ class TestErrata:
         """The list of all ids: a lost erratum would be noticed."""
         assert [
             *("GATHER.E1", "GATHER.E2", "GATHER.E3", "GATHER.E4", "GATHER.E5"),
-            *("TILE.E1", "TILE.E2", "ELEMENT_WISE_IF.E1"),
+            *("TILE.E1", "TILE.E2", "TOP_K.E1", "ELEMENT_WISE_IF.E1"),
             *("SCATTER.E1", "SCATTER.E2", "SCATTER.E3"),
             "FILL_VALUE_SEQUENCE.E1",
             *("REVERSE_SUBSEQUENCES.E1", "REVERSE_SUBSEQUENCES.E2", "GATHER_ELEMENTS.E1", "GATHER_ELEMENTS.E2"),
             *("GATHER_ND.E1", "GATHER_ND.E2", "GATHER_ND.E3", "GATHER_ND.E4", "GATHER_ND.E5"),
             *("SCATTER_ND.E1", "SCATTER_ND.E2", "SCATTER_ND.E3", "SCATTER_ND.E4", "SCATTER_ND.E5", "SCATTER_ND.E6"),
             *("SCATTER_ND.E7", "SCATTER_ND.E8"),
-            *("SLICE1.E1", "SLICE1.E2", "SPACE_TO_DEPTH1.E1", "ELEMENT_WISE_BIT_XOR.E1"),
+            *("SLICE1.E1", "SLICE1.E2", "TOP_K1.E1", "SPACE_TO_DEPTH1.E1", "ELEMENT_WISE_BIT_XOR.E1"),
             *("GATHER_ND1.E1", "GATHER_ND1.E2", "GATHER_ND1.E3", "GATHER_ND1.E4", "GATHER_ND1.E5", "GATHER_ND1.E6"),
             "GATHER_ND1.E7",
             "DIAGONAL_MATRIX1.E1",

@@ -1,0 +1,85 @@
+"""The family of DML_OPERATOR_REDUCE: ARGMIN and ARGMAX. ONNX ArgMin and ArgMax.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_reduce_operator_desc
+onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReduce.cpp.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..descriptors import OperatorDesc, TensorDesc, descriptor_class, pad
+from ..tensors import DataType
+from . import size_classes
+from .contract import Attributes, Lowering, Operator, not_expressible
+from .expansions import each_dimension
+
+EACH = each_dimension("x")
+
+
+def lower_index(op_type: str, desc: OperatorDesc) -> Lowering:
+    """Returns the node that keeps the reduced dimension; it gives INT64. Raises MappingError for several axes."""
+    if desc.axis_count != 1:
+        raise not_expressible(f"Axes {list(desc.axes)}: the node has one axis")
+    output = desc.output.data_type
+    return Lowering(
+        op_type=op_type,
+        attributes={"axis": desc.axes[0], "keepdims": 1, "select_last_index": desc.axis_direction},
+        shapes={"InputTensor": desc.input_tensor.sizes},
+        output_types={} if output is DataType.INT64 else {"OutputTensor": DataType.INT64},
+    )
+
+
+def index_of_node(name: str, data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of an ArgMin or ArgMax node."""
+    sizes = pad(data.sizes, 1)
+    axis = attributes.get("axis", 0) % len(sizes)
+    return descriptor_class(name, EACH)(
+        input_tensor=TensorDesc(data.data_type, sizes),
+        output_tensor=TensorDesc(DataType.INT64, (*sizes[:axis], 1, *sizes[axis + 1 :])),
+        axis_count=1,
+        axes=(axis,),
+        axis_direction=attributes.get("select_last_index", 0),
+    )
+
+
+PARAMETERS = {
+    "axes": ("1", "2", "3+"),
+    "first": size_classes.PLACES,
+    "reduced": ("1", "2+"),  # elements of which each one is made
+}
+
+
+def classify(desc: OperatorDesc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
+    return {
+        "axes": size_classes.count(desc.axis_count, 3),
+        "first": size_classes.place(desc.axes[0], desc.output.dimension_count),
+        "reduced": "1" if desc.input_tensor.element_count == desc.output.element_count else "2+",
+    }
+
+
+def classify_index(desc: OperatorDesc) -> dict[str, str | None]:
+    """Returns the class of each parameter of ARGMIN and ARGMAX."""
+    own = {"direction": str(desc.named_numbers["AxisDirection"]), "output_type": desc.output.data_type.name}
+    return {**classify(desc), **own}
+
+
+def index(name: str, op_type: str) -> Operator:
+    """Returns ARGMIN or ARGMAX."""
+    return Operator(
+        name=name,
+        expansion=EACH,
+        parameters={
+            **PARAMETERS,
+            "direction": ("INCREASING", "DECREASING"),
+            "output_type": ("INT64", "INT32", "UINT64", "UINT32"),
+        },
+        classify=classify_index,
+        lower=partial(lower_index, op_type),
+        onnx_operator=op_type,
+        descriptors_of_node=partial(index_of_node, name),
+    )
+
+
+FAMILY = (index("ARGMIN", "ArgMin"), index("ARGMAX", "ArgMax"))
