@@ -29,7 +29,7 @@ def _with_zeros(node: Expression) -> Expression:
 def _next_output(bits: Bits, arrays: CaseArrays) -> Bits:
     """Returns the elements of the next output; those of the first one in the last."""
     others = arrays.outputs
-    return np.resize(others[(arrays.number + 1) % len(others)].right, len(bits))
+    return np.resize(others[(arrays.number + 1) % len(others)].right, len(bits)).astype(bits.dtype)
 
 
 def _in_array(arrays: CaseArrays) -> list[tuple[Move, str]]:

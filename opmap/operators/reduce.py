@@ -72,6 +72,7 @@ def index(name: str, op_type: str) -> Operator:
         expansion=EACH,
         parameters={
             **PARAMETERS,
+            "output_bytes": (),  # always whole
             "direction": ("INCREASING", "DECREASING"),
             "output_type": ("INT64", "INT32", "UINT64", "UINT32"),
         },
