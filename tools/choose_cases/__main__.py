@@ -18,6 +18,7 @@ import gzip
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -54,7 +55,7 @@ def choose(
     """Returns the choice for an operator.
 
     `counts` are how many random cases of the pool `standard` and `full` get, at most. `family` are the operators that
-    have one number of random cases together; each variant gets cases of one of them.
+    have one number of random cases together; each variant gets cases of one of them, but some of each are serialized.
     """
     family = family or [operator]
     turn, of = family.index(operator), len(family)
@@ -88,7 +89,10 @@ def choose(
             made[part] = under_conditions.choose(operator.name, before, count, pool)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
-    return msgspec.structs.replace(found, variants=_variants(made, found, operator, [*VARIANTS.values()][turn::of]))
+    own = [v for i, v in enumerate(VARIANTS.values()) if i % of == turn or v.share == "descriptors"]
+    if of > 1:
+        own = [replace(variant, share="few") if variant.share == "descriptors" else variant for variant in own]
+    return msgspec.structs.replace(found, variants=_variants(made, found, operator, own))
 
 
 def _has_choice(name: str) -> bool:

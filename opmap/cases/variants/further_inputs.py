@@ -29,12 +29,17 @@ _Place = tuple[str, int]  # a tensor's field, and one of its dimensions
 _Group = tuple[_Place, ...]
 
 
+ATTEMPTS = 32
+"""How often the values of an operator that computes are drawn, at most, until its output is another one."""
+
+
 def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> Inputs:
     """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or
     not negative. An index out of range stays. A number by which to shift changes below the width of its data type; if
-    it is not below, it stays. So does a number that is not small where small ones are chosen.
+    it is not below, it stays. So does a number that is not small where small ones are chosen. If an operator computes
+    the same output from such values, the data is drawn anew.
     """
     desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
@@ -51,6 +56,11 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
             # an operator that computes values may give the same ones if the same bits change in all its inputs
             place = desc.own_spec.data_tensors.index(name) if desc.spec().computes_values else 0
             tensors[name] = _other_data(tensors[name], n << place)
+    drawn = [name for name in desc.own_spec.data_tensors if name not in fixed] if desc.spec().computes_values else []
+    for attempt in range(ATTEMPTS if drawn else 0):
+        if Inputs(desc, tensors).expected != inputs.expected:
+            break
+        tensors |= {name: fill(desc, f"{n}.{attempt}", "", "special", only=name)[name] for name in drawn}
     return Inputs(desc, tensors)
 
 

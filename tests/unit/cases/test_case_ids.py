@@ -78,8 +78,9 @@ class TestMeaning:
     def test_of_each_number(self):
         """Every number of an operator is explained by its word and its name."""
         fields = {(field.short, field.name) for spec in all_specs() for field in spec.fields if field.short}
+        text = " ".join(self.TEXT.split())
         for word, name in fields - {("n", "InputCount"), ("n", "OutputCount")}:
-            assert re.search(rf"\b{word}\b.* {name}\b", self.TEXT), name
+            assert re.search(rf"\b{word}\b.* {name}\b", text), name
         assert "n is the number of tensors" in self.TEXT
 
     def listed(self, begin, end):

@@ -33,6 +33,7 @@ def directml(model, fed):
     for value in (*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info):
         shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
         types[value.name] = DATA_TYPES[value.type.tensor_type.elem_type]
+    types = {name: DataType.UINT8 if own is DataType.BOOL else own for name, own in types.items()}
     (node,) = [n for n in inferred.graph.node if n.op_type not in ("Cast", "Reshape")]
     if node.op_type in ("Split", "Concat"):
         return of_arrays(node, shapes, types)
@@ -40,7 +41,7 @@ def directml(model, fed):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("Transpose", "Expand"):
         return of_strides(node, shapes, types)
-    if node.op_type.startswith("Bit"):
+    if node.op_type in OF_ELEMENTS:
         return of_elements(node, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
@@ -131,13 +132,25 @@ def repeated(data_type, shape, sizes):
     return TensorDesc(data_type, sizes) if strided.packed else strided
 
 
+OF_ELEMENTS = {
+    **{f"Bitwise{name.title()}": f"BIT_{name}" for name in ("AND", "OR", "XOR", "NOT")},
+    **{name.title(): f"LOGICAL_{name}" for name in ("AND", "OR", "XOR", "NOT")},
+    **{"BitShift": "BIT_SHIFT_{direction}", "IsNaN": "IS_NAN", "IsInf": "IS_INFINITY"},
+    **{"Equal": "LOGICAL_EQUALS", "Greater": "LOGICAL_GREATER_THAN", "Less": "LOGICAL_LESS_THAN"},
+    **{f"{name}OrEqual": f"LOGICAL_{name.upper()}_THAN_OR_EQUAL" for name in ("Greater", "Less")},
+}
+"""Node -> the element-wise operator that the DirectML EP makes of it."""
+
+
 def of_elements(node, shapes, types):
     """Returns the descriptor that the DirectML EP makes of an element-wise node, padded to four dimensions."""
-    names = {f"Bitwise{name.title()}": f"BIT_{name}" for name in ("AND", "OR", "XOR", "NOT")}
-    name = names.get(node.op_type) or f"BIT_SHIFT_{node.attribute[0].s.decode()}"
+    attributes = {a.name: a.s.decode() or a.i for a in node.attribute}
+    name = OF_ELEMENTS[node.op_type].format(**attributes)
+    signs = attributes.get("detect_negative", 1), attributes.get("detect_positive", 1)
+    numbers = [{(1, 1): 0, (0, 1): 1, (1, 0): 2}[signs]] if node.op_type == "IsInf" else []
     output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
     inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input)
-    return f"ELEMENT_WISE_{name}", (*inputs, output)
+    return f"ELEMENT_WISE_{name}", (*inputs, output, *numbers)
 
 
 def of_arrays(node, shapes, types):
@@ -242,7 +255,7 @@ class TestModels:
         assert desc.spec().strided or sizes == {n: t.sizes for n, t in (desc.inputs or mapped.lowering.fed).items()}
         assert {name: (t.data_type, t.sizes) for name, t in desc.outputs.items()} == dict(map(_declared, graph.output))
         kinds = {s.kind for s in mapped.substitutions}
-        assert ("index-type" in kinds) == any(n.op_type == "Cast" for n in graph.node)
+        assert bool({"index-type", "data-type"} & kinds) == any(n.op_type == "Cast" for n in graph.node)
         assert ("strides" in kinds) == any(not t.packed for t in desc.inputs.values())
         assert ("reshape" in kinds) == any(n.op_type == "Reshape" for n in graph.node)
         lowered = mapped.lowered_as
