@@ -266,6 +266,33 @@ def special_values(data_type: DataType) -> list[int]:
     return positive + [v | sign for v in positive]
 
 
+NEAR = 11
+"""The highest of `quarters`, in quarters."""
+
+LARGEST_POWER = 8
+"""The exponent of the highest of `powers_of_two` of a float type; of the lowest one it is the negative of it."""
+
+
+@cache
+def quarters(data_type: DataType) -> array[int]:
+    """Returns the bit patterns of numbers near 0: whole ones of an integer type, quarters of a float type."""
+    low = 0 if data_type.kind == "unsigned" else -NEAR
+    return to_bits(data_type, [n / (4 if data_type.kind == "float" else 1) for n in range(low, NEAR + 1)])
+
+
+@cache
+def powers_of_two(data_type: DataType) -> array[int]:
+    """Returns the bit patterns of powers of two, by which a division of floats is exact, and of their negatives.
+
+    -1 is no integer among them: the lowest integer divided by it ends the process on many processors.
+    """
+    signs = (1,) if data_type.kind == "unsigned" else (1, -1)
+    is_float, width = data_type.kind == "float", data_type.size * 8
+    exponents = range(-LARGEST_POWER, LARGEST_POWER + 1) if is_float else range(width - len(signs))
+    numbers = (sign * (2.0**n if is_float else 1 << n) for n in exponents for sign in signs)
+    return to_bits(data_type, [number for number in numbers if is_float or number != -1])
+
+
 SMALL = 8
 """The numbers 0 to SMALL come first among the values that drawn scalars have, and small negative ones next."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from math import prod
 from typing import ClassVar, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 from ..descriptors import OperatorDesc, TensorDesc
 from ..pseudocode import is_unsaid, strides_of
 from ..spec import Spec
-from ..tensors import DataType, Tensor, is_nan, special_values, to_bits
+from ..tensors import DataType, Tensor, is_nan, powers_of_two, quarters, special_values, to_bits
 from .written_once import rows_of, written
 
 FAR = "far"
@@ -240,12 +240,37 @@ def small_values(data_type: DataType) -> Bits:
     return to_bits(data_type, range(7) if data_type.kind == "unsigned" else range(-3, 4))
 
 
+def _halves(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns numbers near 0 in place of some special ones: halves, quarters, both zeros."""
+    return _of_numbers(bits, quarters(data_type), 2) if special else bits
+
+
+def _powers(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+    """Returns powers of two; the other integers beside them are neither 0 nor -1, by which a processor may refuse to
+    divide.
+    """
+    refused = () if data_type.kind == "float" else (0, (1 << data_type.size * 8) - 1)
+    return _of_numbers(bits, powers_of_two(data_type), int(special), refused)
+
+
+def _of_numbers(bits: Bits, numbers: Bits, kept: int, refused: Sequence[int] = ()) -> Bits:
+    """Returns numbers in place of bit patterns; `kept` of five stay, if they are not refused."""
+
+    def chosen(i: int, n: int) -> int:
+        is_kept = (n + i) % 5 < kept and n not in refused
+        return n if is_kept else numbers[(n + i * 7) % len(numbers)]
+
+    return array(bits.typecode, [chosen(i, n) for i, n in enumerate(bits)])
+
+
 CHOSEN: Mapping[str, Callable[[DataType, Bits, Bits, bool], Bits]] = {
     "shifts": _shifts,
     "truth": _truths,
     "near": _near,
     "small": _small,
     "ties": _ties,
+    "halves": _halves,
+    "powers": _powers,
 }
 """How the values of a field are chosen (`Field.chosen`) -> a function that makes them of the data type, of bit patterns
 and of those of the first data tensor; and whether special values are among them."""

@@ -30,6 +30,7 @@ from ..pseudocode import (
     trace,
     with_computed,
 )
+from ..pseudocode.tree import Reference
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, from_bits, is_exact, is_fraction, plain, same_number, sums
 from .members import environment, typed, written_out
@@ -333,7 +334,12 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return expanded(self.spec().pseudocode.text, self.expansion(), self.environment())
+        return expanded(self.spec().pseudocode.text, self.expansion(), self.pseudocode_environment())
+
+    def pseudocode_environment(self) -> dict[str, Any]:
+        """Returns the values that the pseudocode may use: a scalar is one element, and no number yet."""
+        names = self.spec().pseudocode.tensors.items()
+        return self.environment() | {name: Reference(name, ()) for name, field in names if field in self.scalars}
 
     @property
     def results(self) -> dict[Any, Any]:
@@ -360,14 +366,19 @@ class OperatorDesc:
         sizes |= {name: () for name, field in fields if field in self.numbers}
         return sizes | {name: sizes[tensor] for name, (tensor, _) in self.spec().running.items()}
 
+    def pseudocode_types(self, spec: Spec) -> dict[str, DataType]:
+        """Returns the data types of the tensors and scalars by the names that the pseudocode of a spec has for them."""
+        types = {name: tensor.data_type for name, tensor in self.tensors.items()}
+        types |= {name: tensor.data_type for name, tensor in self.scalar_tensors.items()}
+        return {name: types[field] for name, field in spec.pseudocode.tensors.items() if field in types}
+
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
         return self._computed(f"access {self.output_field}", self._access)
 
     def _access(self) -> AccessMap:
-        fields, sizes = self.own_spec.pseudocode.tensors.items(), self.pseudocode_sizes
-        types = {name: self.tensors[field].data_type for name, field in fields if field in self.tensors}
+        sizes, types = self.pseudocode_sizes, self.pseudocode_types(self.own_spec)
         return access_map(self.output_statements, sizes, types=types, ignores_outside=self._ignores_outside)
 
     @property

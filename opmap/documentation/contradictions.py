@@ -336,9 +336,9 @@ class _Run:
         desc = OPERATORS[self.spec.name].descriptor.from_members({**descs, **self.fields})
         printed, lines = self.parsed.expansion, self.spec.lines
         try:
-            statements = expand(_in_words_of_corrected(self.spec), desc.expansion(), desc.environment())
+            statements = expand(_in_words_of_corrected(self.spec), desc.expansion(), desc.pseudocode_environment())
             ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
-            of_outputs, types = {}, {name: descs[f].data_type for name, f in names.items() if f in descs}
+            of_outputs, types = {}, desc.pseudocode_types(self.spec)
             for output in desc.outputs:
                 own = [s for s in statements if len(desc.outputs) == 1 or names.get(_target(s)) == output]
                 of_outputs[output] = access_map(

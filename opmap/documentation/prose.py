@@ -88,10 +88,12 @@ class ProseReader:
         words = self._words(sentence)
         if any(word.number for word in words):
             return ()
+        if listed := self._listed(words):
+            return listed
         if field in self.spec.scalars.values():
             typed = (word for word in words if word.tensor and word.attribute == "DataType")
             return tuple((str(field), f"{word.tensor}.DataType") for word in typed)
-        return self._listed(words) or (self._of_field(words, field) if field in self.tensors else ())
+        return self._of_field(words, field) if field in self.tensors else ()
 
     def intervals(self, text: str) -> Iterator[tuple[int, str]]:
         """Yields intervals such as `[0, InputTensor.DimensionCount)`, each with the number of line ends before it."""

@@ -15,13 +15,17 @@ _OTHERS = {
     **{"&": "|", "|": "^", "^": "&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "*": "+", "/": "%", "%": "/"},
     **{"min": "max", "max": "min", "and": "or", "or": "and", "xor": "or", "sum": "max", "count": "max"},
     **{"product": "sum", "argmin": "argmax", "argmax": "argmin"},
+    **{"floor": "ceil", "ceil": "floor", "truncate": "floor", "sign": "abs"},
+    **{"round_half_even": "round_half_away", "round_half_away": "round_half_even"},
     **{"==": "!=", "!=": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="},
 }
 _WITH_EQUALITY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "<=", "!=": "<"}
 
 
 def _other_operator(node: Node) -> Expression:
-    return node._replace(operator=_OTHERS.get(node.operator, node.operator)) if len(node.operands) == 2 else node
+    other = _OTHERS.get(node.operator, node.operator)
+    takes = ARITHMETIC[other].operands if isinstance(node, Computed) else (2,)
+    return node._replace(operator=other) if len(node.operands) in takes else node
 
 
 def _equality(node: Node) -> Expression:

@@ -40,7 +40,7 @@ class Scalar(msgspec.Struct, frozen=True):
         return Tensor(DataType[self.data_type], (1,), [self.bits])
 
 
-Attribute = int | str | tuple[int, ...] | Scalar
+Attribute = int | float | str | tuple[int, ...] | Scalar
 
 DATA_TYPES = {element_type: data_type for data_type, element_type in ELEMENT_TYPES.items()}
 

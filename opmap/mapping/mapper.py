@@ -216,7 +216,7 @@ class _Writer:
         inputs: Sequence[str],
         outputs: Sequence[str],
         name: str,
-        attributes: Mapping[str, int | str | tuple[int, ...] | Tensor],
+        attributes: Mapping[str, int | float | str | tuple[int, ...] | Tensor],
     ) -> None:
         node = self.graph.node.add(op_type=op_type, input=inputs, output=outputs, name=name)
         for key, value in sorted(attributes.items()):

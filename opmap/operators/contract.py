@@ -58,7 +58,7 @@ class Lowering:
     """
 
     op_type: str
-    attributes: Mapping[str, int | str | tuple[int, ...] | Tensor]
+    attributes: Mapping[str, int | float | str | tuple[int, ...] | Tensor]
     shapes: Mapping[str, tuple[int, ...]]
     output_shape: tuple[int, ...] | None = None
     index_types: Mapping[str, tuple[DataType, ...]] = field(default_factory=dict)
@@ -126,7 +126,8 @@ class Operator:
       the descriptor, by their positions.
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is
       fed. Else the EP would leave the node out of its graphs.
-    - `modes`: the attributes of the node that are words, with the words that the operator expresses.
+    - `modes`: the attributes of the node that are words or choose among operators, with the values that the operator
+      expresses; None if it may be left out.
     - `takes(data type)`: whether the ONNX node takes tensors without indices of this data type.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
     - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these
@@ -149,7 +150,7 @@ class Operator:
     oldest_opset: int = 0
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     states_shape: bool = False
-    modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    modes: Mapping[str, tuple[str | int | None, ...]] = field(default_factory=dict)
     takes: Callable[[DataType], bool] = lambda data_type: True
     tensor_attributes: tuple[str, ...] = ()
     descriptors_of_node: Callable[..., OperatorDesc] | None = None

@@ -1,4 +1,5 @@
-"""The family DML_OPERATOR_ELEMENT_WISE_*: each element of the output is computed from those at its place in the inputs.
+"""The family DML_OPERATOR_ELEMENT_WISE_*, and those of DML_OPERATOR_ACTIVATION_* that are like it: each element of the
+output is computed from those at its place in the inputs.
 
 The rows of FAMILY say what the pages cannot. The node's inputs are broadcast: the DirectML EP gives them the sizes of
 the output, and the stride 0 in each dimension in which they have one element.
@@ -15,8 +16,9 @@ from functools import cache, partial
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, descriptor_class, pad
-from ..spec import load_spec
-from ..tensors import DataType
+from ..errors import InputError
+from ..spec import Spec, load_spec
+from ..tensors import DataType, Tensor, float_limits, from_bits, to_bits
 from . import size_classes
 from .contract import OPSET, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
@@ -31,6 +33,9 @@ BROADCAST = {
     "place": (*size_classes.PLACES, "none"),  # of the first of these dimensions
 }
 """The parameters of an operator with two inputs."""
+
+LIMITS = ("ordered", "equal", "crossed", "none")
+"""The classes of Min and Max: `crossed` if Min is above Max, `none` if one is a NaN."""
 
 
 @cache
@@ -76,6 +81,9 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
     return Lowering(
         op_type=op_type,
         attributes=attributes_of(desc),
+        constants={
+            name.lower(): desc.scalar_tensors[name] for name, typed_by in desc.spec().scalars.items() if typed_by
+        },
         shapes=shapes,
         output_shape=desc.output.sizes,
         index_types={} if first in types[0] else dict.fromkeys(desc.inputs, (DataType.BOOL,)),
@@ -86,7 +94,10 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
 
 
 def descriptors_of_node(
-    name: str, numbers_of: Callable[[Attributes], Mapping[str, int]], *inputs: TensorDesc, attributes: Attributes
+    name: str,
+    numbers_of: Callable[[Attributes, DataType], Mapping[str, int]],
+    *inputs: TensorDesc,
+    attributes: Attributes,
 ) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a node."""
     sizes = broadcast_sizes(*(pad(tensor.sizes, FEWEST) for tensor in inputs))
@@ -94,13 +105,21 @@ def descriptors_of_node(
     descriptor = descriptor_class(name, EACH)
     output = DataType.UINT8 if descriptor.spec().own_types else inputs[0].data_type
     tensors = [*(broadcast(tensor, sizes) for tensor in inputs), TensorDesc(output, sizes)]
-    return descriptor(**dict(zip(descriptor.members().values(), tensors, strict=False)), **numbers_of(attributes))
+    numbers = numbers_of(attributes, inputs[0].data_type)
+    return descriptor(**dict(zip(descriptor.members().values(), tensors, strict=False)), **numbers)
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter."""
     spec = desc.spec()
     classes: dict[str, str | None] = {"output_type": desc.output.data_type.name} if spec.own_types else {}
+    classes |= {field.short: desc.named_numbers[field.name] for field in spec.fields if field.names and field.short}
+    scalars = desc.scalar_tensors
+    if "Min" in scalars:
+        low, high = (scalars[name].values[0] for name in ("Min", "Max"))
+        classes["limits"] = "ordered" if low < high else "crossed" if low > high else "equal" if low == high else "none"
+    else:
+        classes |= {spec.field(name).short: size_classes.scalar(scalar) for name, scalar in scalars.items()}
     if not spec.strided:
         return classes
     shapes, sizes = [_in_memory(tensor) for tensor in desc.inputs.values()], desc.output.sizes
@@ -117,21 +136,29 @@ def _in_memory(tensor: TensorDesc) -> tuple[int, ...]:
     return tuple(size if rank else 1 for size, rank in zip(tensor.sizes, tensor.layout.ranks, strict=True))
 
 
+def _own_parameters(spec: Spec) -> dict[str, tuple[str, ...]]:
+    """Returns the parameters of an operator that its numbers and the data type of its output are."""
+    (output_types,) = spec.own_types.values() or [()]
+    parameters = {"output_type": output_types} if output_types else {}
+    if "Min" in spec.scalars:
+        return parameters | {"limits": LIMITS}
+    return parameters | {field.short: field.names or size_classes.SCALARS for field in spec.fields if field.short}
+
+
 def element_wise(
     name: str,
     op_type: str | None = None,
     *,
     attributes_of: Callable[[Any], Attributes] | None = None,
-    numbers_of: Callable[[Attributes], Mapping[str, int]] = lambda attributes: {},
+    numbers_of: Callable[[Attributes, DataType], Mapping[str, int]] = lambda attributes, data_type: {},
     **others: Any,
 ) -> Operator:
     """Returns the operator of an ONNX node whose inputs have one data type. `others` are further entries of Operator.
 
     Without `op_type`, only a provider that takes cases can run it. `attributes_of` gives the attributes of the node of
-    a descriptor, `numbers_of` the numbers of the descriptor of a node with these attributes.
+    a descriptor, `numbers_of` the numbers of the descriptor of a node with these attributes and inputs of this type.
     """
-    spec = load_spec(f"ELEMENT_WISE_{name}")
-    (output_types,) = spec.own_types.values() or [()]
+    spec = load_spec(name if name.startswith("ACTIVATION") else f"ELEMENT_WISE_{name}")
     if op_type:
         words = {attribute: words[0] for attribute, words in others.get("modes", {}).items()}
         opset = max(OPSET, others.get("oldest_opset", 0))
@@ -141,7 +168,7 @@ def element_wise(
     return Operator(
         name=spec.name,
         expansion=EACH,
-        parameters=({"output_type": output_types} if output_types else {}) | (BROADCAST if spec.strided else {}),
+        parameters=_own_parameters(spec) | (BROADCAST if spec.strided else {}),
         classify=classify,
         onnx_operator=op_type,
         **others,
@@ -151,7 +178,53 @@ def element_wise(
 _SIGNS = {"negative": 1, "positive": 2}
 """The sign of an infinity -> the InfinityMode that leaves it out."""
 
+
+def _rounding_mode(desc: Any) -> Attributes:
+    if desc.rounding_mode != 0:
+        raise not_expressible(f"RoundingMode {desc.named_numbers['RoundingMode']}: a Round node rounds halves to even")
+    return {}
+
+
+def _of_integers(desc: Any) -> Attributes:
+    if desc.output.data_type.kind == "float":
+        raise not_expressible("a Mod node of floats has the sign of the first number: fmod must be 1")
+    return {"fmod": 0}
+
+
+def _in_order(desc: Any) -> Attributes:
+    scalars = desc.scalar_tensors
+    if scalars["Min"].values[0] > scalars["Max"].values[0]:
+        raise not_expressible("Min is above Max: a Clip node then gives max, the page gives Min")
+    return {}
+
+
+def _limits(attributes: Attributes, data_type: DataType) -> dict[str, int]:
+    """Returns Min and Max of a Clip node, which may have none of them: then they are the ends of the data type."""
+    highest = float_limits(data_type)[1] if data_type.kind == "float" else 0
+    ends = (-highest, highest) if highest else data_type.limits
+    low, high = (
+        attributes.get(name) or Tensor.from_values(data_type, (), [end])
+        for name, end in zip(("min", "max"), ends, strict=True)
+    )
+    if low.values[0] > high.values[0]:
+        raise InputError(
+            f"min must be at most max, got {low.values[0]} and {high.values[0]}: ONNX gives max, the page Min"
+        )
+    return {"min_max_data_type": data_type.number, "min": low.bits[0], "max": high.bits[0]}
+
+
+def _alpha(attributes: Attributes, data_type: DataType) -> dict[str, int]:
+    alpha = attributes.get("alpha", 1.0)
+    return {"alpha": alpha.bits[0] if isinstance(alpha, Tensor) else to_bits(DataType.FLOAT32, [alpha])[0]}
+
+
 FAMILY = (
+    element_wise("ABS", "Abs"),
+    element_wise("ADD", "Add", oldest_opset=14),
+    element_wise("CEIL", "Ceil"),
+    element_wise("CLIP"),
+    element_wise("DIVIDE", "Div", oldest_opset=14),
+    element_wise("FLOOR", "Floor"),
     element_wise("LOGICAL_AND", "And"),
     element_wise("LOGICAL_EQUALS", "Equal"),
     element_wise("LOGICAL_GREATER_THAN", "Greater"),
@@ -159,12 +232,26 @@ FAMILY = (
     element_wise("LOGICAL_NOT", "Not"),
     element_wise("LOGICAL_OR", "Or"),
     element_wise("LOGICAL_XOR", "Xor"),
+    element_wise("MAX", "Max"),
+    element_wise("MIN", "Min"),
+    element_wise("MULTIPLY", "Mul", oldest_opset=14),
+    element_wise("SUBTRACT", "Sub", oldest_opset=14),
+    element_wise("ACTIVATION_RELU", "Relu", oldest_opset=14),
+    element_wise(
+        "ACTIVATION_THRESHOLDED_RELU",
+        "ThresholdedRelu",
+        attributes_of=lambda desc: {"alpha": from_bits(DataType.FLOAT32, [desc.alpha])[0]},
+        numbers_of=_alpha,
+        newest_opset=21,
+        tensor_attributes=("alpha",),
+    ),
+    element_wise("SIGN", "Sign", not_on_cpu={DataType.FLOAT32: "its Sign of a NaN is a NaN (seen with 1.32.0)"}),
     element_wise("IS_NAN", "IsNaN"),
     element_wise(
         "IS_INFINITY",
         "IsInf",
         attributes_of=lambda desc: {f"detect_{sign}": int(desc.infinity_mode != mode) for sign, mode in _SIGNS.items()},
-        numbers_of=lambda attributes: {
+        numbers_of=lambda attributes, data_type: {
             "infinity_mode": {(1, 1): 0, (0, 1): 1, (1, 0): 2}[*(attributes.get(f"detect_{s}", 1) for s in _SIGNS)]
         },
         oldest_opset=20,
@@ -178,4 +265,16 @@ FAMILY = (
     element_wise("BIT_COUNT"),
     element_wise("BIT_SHIFT_LEFT", "BitShift", modes={"direction": ("LEFT",)}),
     element_wise("BIT_SHIFT_RIGHT", "BitShift", modes={"direction": ("RIGHT",)}),
+    element_wise(
+        "ROUND",
+        "Round",
+        attributes_of=_rounding_mode,
+        numbers_of=lambda attributes, data_type: {"rounding_mode": 0},
+        newest_opset=21,
+    ),
+    element_wise("MODULUS_TRUNCATE", "Mod", modes={"fmod": (1,)}),
+    element_wise("MODULUS_FLOOR", "Mod", modes={"fmod": (0, None)}, attributes_of=_of_integers),
+    element_wise("DIFFERENCE_SQUARE"),
+    element_wise("CLIP1", "Clip", constant_inputs={1: "min", 2: "max"}, attributes_of=_in_order, numbers_of=_limits),
+    element_wise("NEGATE", "Neg"),
 )

@@ -52,6 +52,27 @@ def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *numbers: function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else None
 
 
+def _whole(function: Callable[[Fraction], int], *, floats: bool = False) -> Callable[..., Any]:
+    """Returns a function that makes a whole number of a finite number, or of the quotient of two.
+
+    A quotient of floats must be one that a float holds: no page says how it is rounded before.
+    """
+
+    def whole(a: Any, b: Any = 1) -> Any:
+        if b == 0 or not (math.isfinite(a) and math.isfinite(b)):
+            return None
+        quotient = Fraction(a) / Fraction(b)
+        is_exact = not floats or quotient.denominator.bit_count() == 1
+        return function(quotient) if is_exact else None
+
+    return whole
+
+
+def _half_away(number: Fraction) -> int:
+    whole = math.floor(abs(number) + Fraction(1, 2))
+    return whole if number > 0 else -whole
+
+
 def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of floats without a result for a NaN: no page says where a NaN stands among numbers."""
     return lambda *numbers: None if any(n != n for n in numbers) else function(*numbers)
@@ -74,6 +95,10 @@ class Arithmetic(NamedTuple):
     of_floats: Callable[..., Any] | None = None
     level: int = 0
     operands: tuple[int, ...] = (2,)
+
+
+def _rounding(function: Callable[[Fraction], int]) -> Arithmetic:
+    return Arithmetic(_whole(function), of_floats=_whole(function, floats=True), operands=(1, 2))
 
 
 def _bits(function: Callable[..., Any], level: int, operands: int = 2) -> Arithmetic:
@@ -108,9 +133,18 @@ ARITHMETIC: dict[str, Arithmetic] = {
     "min": Arithmetic(min, of_floats=_ordered(min)),
     "max": Arithmetic(max, of_floats=_ordered(max)),
     "isinf": Arithmetic(math.isinf, gives="condition", operands=(1,)),
+    "sign": Arithmetic(lambda a: (a > 0) - (a < 0), operands=(1,)),
+    "floor": _rounding(math.floor),
+    "ceil": _rounding(math.ceil),
+    "truncate": _rounding(math.trunc),
+    "round_half_even": _rounding(round),
+    "round_half_away": _rounding(_half_away),
     "bit_count": Arithmetic(lambda width: int.bit_count, "bits", operands=(1,)),
 }
-"""Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result."""
+"""Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result.
+
+`floor(a)`, `ceil(a)` and the like have a whole number as result, `floor(a, b)` that of a / b, which is not rounded on
+the way. The sign of a NaN is 0: it is neither above nor below 0."""
 
 REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "sum": sum,

@@ -14,7 +14,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .arithmetic import quotient, remainder
+from .arithmetic import ARITHMETIC, quotient, remainder
 from .computed import Computed, Expression, IndexRead, LoopPosition, interval, is_inside, linear
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def _factory(text: str) -> Callable[..., Pieces]:
         "picked": _picked,
         "quotient": quotient,
         "remainder": remainder,
+        **{sign: own.function for sign, own in ARITHMETIC.items() if not own.level},
     }
     # The text is safe to execute: it has only fixed names. Tensor names are constants.
     exec(compile(text, "<pseudocode>", "exec"), namespace)
@@ -234,8 +235,8 @@ class _Writer:
                 return f"(1 if {texts[0]} {node.operator} {texts[1]} else 0)"
             case "xor":
                 return f"(bool({texts[0]}) != bool({texts[1]}))"
-            case "abs":
-                return f"abs({texts[0]})"
+            case sign if not ARITHMETIC[sign].level:
+                return f"{sign}({', '.join(texts)})"
         return f"({f' {node.operator} '.join(texts)})" if len(texts) > 1 else f"({node.operator} {texts[0]})"
 
     def _constant(self, value: object) -> str:

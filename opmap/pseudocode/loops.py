@@ -88,7 +88,8 @@ class _Loops:
     ):
         self.line, self._sizes, self._types, counted = line, sizes, types, line.counted
         self._indices, self._computed = indices, computed
-        self._computes = bool(line.reductions) or not indices >= {*line.value_reads}
+        guards = (node for node in walk(line.guard) if isinstance(node, Reference)) if line.guard is not None else ()
+        self._computes = bool(line.reductions) or not indices >= {*line.value_reads, *(node.tensor for node in guards)}
         lengths = list(_of(counted.tensor, line, sizes))
         self.numbers: dict[str, int] = {}
         for loop, coordinate in self._coordinates(counted):

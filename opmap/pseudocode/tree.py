@@ -271,10 +271,10 @@ class Line:
 
     @cached_property
     def value_reads(self) -> tuple[str, ...]:
-        """The tensors whose values the line computes with, in the guard or in a coordinate."""
+        """The tensors whose values the line computes with, in the guard or in a coordinate; no scalar is one."""
         sides = (c for side in self.sides for c in side.coordinates if isinstance(c, (Operation, Reduction)))
         nodes = (node for part in (*sides, *self.parts[2:]) for node in walk(part))
-        return tuple(node.tensor for node in nodes if isinstance(node, Reference))
+        return tuple(node.tensor for node in nodes if isinstance(node, Reference) and node.coordinates)
 
     @cached_property
     def data_reads(self) -> tuple[str, ...]:

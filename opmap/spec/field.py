@@ -28,8 +28,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` says how the values of
     the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or not;
     "near" is mostly equal to the element of the first tensor, or next to it; "small" is small whole numbers, so that
-    sums and products are exact; "ties" has many equal elements and few NaNs. A BOOL is a `uint` with the names FALSE
-    and TRUE. An array of `axes` holds different dimensions.
+    sums and products are exact; "ties" has many equal elements and few NaNs; "halves" has halves among special values;
+    "powers" is mostly powers of two. A BOOL is a `uint` with the names FALSE and TRUE. An array of `axes` holds
+    different dimensions.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     optional: bool = False
     axes: bool = False
     strides: Literal["", "drawn", "broadcast"] = ""
-    chosen: Literal["", "shifts", "truth", "near", "small", "ties"] = ""
+    chosen: Literal["", "shifts", "truth", "near", "small", "ties", "halves", "powers"] = ""
 
     def of_kind(self, kind: str) -> Field:
         """Returns the field with another kind."""

@@ -26,6 +26,7 @@ from ..pseudocode import (
     parse_lines,
     statements_of,
 )
+from ..pseudocode.arithmetic import ARITHMETIC
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
@@ -33,6 +34,7 @@ from ..pseudocode.tree import (
     Expression,
     FormulaStatement,
     Name,
+    Operation,
     Reduction,
     Reference,
     defined_in,
@@ -168,14 +170,16 @@ class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An optional member at the end of a struct that no descriptor of opmap has: the rule that says so, and the line on
-    the page.
+    """An optional member of a struct that no descriptor of opmap has: the rule that says so, and the line on the page.
+
+    It stands `before` a field; at the end if there is none.
     """
 
     name: str
     rule: str
     line: int
     text: str
+    before: str = ""
 
 
 class Older(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,7 +198,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
     `small_scope` is the small scope of the tier `full`: every valid descriptor with up to so many dimensions, and sizes
     up to so much. `drawn` is a formula, beyond the rules, that the descriptors keep which opmap draws.
-    `left_out` are the optional members at the end of the struct that opmap always leaves out.
+    `left_out` are the optional members of the struct that opmap always leaves out.
     `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     `counts` is the number of tensors in each array of a spec that `with_counts` returned; else empty.
     """
@@ -301,6 +305,14 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         """Whether the pseudocode computes a value, and does not only move elements."""
         computed = (line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
         return any(computed) or any(isinstance(n, Reduction) for v in defined_in(self.lines) for n in walk(v))
+
+    @cached_property
+    def computes_numbers(self) -> bool:
+        """Whether a value that the pseudocode computes is a number, which another provider may round or sign
+        otherwise; and no bit pattern or truth value.
+        """
+        computed = (line.source for line in lines_in(self.lines) if not isinstance(line.source, Reference))
+        return any(not isinstance(v, Operation) or ARITHMETIC[v.operator].gives == "number" for v in computed)
 
     @cached_property
     def own_types(self) -> dict[str, tuple[str, ...]]:

@@ -3,6 +3,8 @@
 - `operator` and the members of `page` follow from `struct`, as Microsoft names its pages; `page.commit` stands alone.
 - `[rules.C1]`, `[errata.E1]` and `[examples.1]` have the id as a key, without the operator's name. A rule without a
   line is derived.
+- `alike = { line = 76, tensors = "ATensor BTensor OutputTensor" }` stands for the first rules, C1 and so on: these
+  tensors have one number of dimensions, one data type, and the same sizes. Example 1 with sizes {2,2} breaks them.
 - The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
 - A table of types has one text for tensors that are alike: `"ATensor BTensor" = "1 to 8: FLOAT32, UINT64 to UINT8"`.
   `to` stands for the types between, in the order of TYPES.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 _ALIKE = re.compile(r"(\w+)Tensor\.(DimensionCount|DataType|Sizes) ==? (\w+)Tensor\.\2")
@@ -47,6 +50,8 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
         entries = document.get(part)
         if isinstance(entries, dict):
             whole[part] = [*_with_ids(entries, prefix, rules=part == "rules")]
+    if isinstance(alike := whole.pop("alike", None), dict):
+        whole["rules"] = [*_alike(alike, f"{name}.C"), *whole.get("rules", ())]
     tables = document.get("support")
     if isinstance(tables, list):
         whole["support"] = [_written_out(table) if isinstance(table, dict) else table for table in tables]
@@ -71,6 +76,18 @@ def _supported(own: object) -> object:
         ends = [TYPES.index(name) for name in (first, last or first) if name in TYPES]
         names += TYPES[ends[0] : ends[-1] + 1] if len(ends) == 2 else [part]
     return {"dimension_counts": [int(match[1]), int(match[2] or match[1])], "data_types": names}
+
+
+def _alike(alike: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
+    """Gives the rules of tensors that are alike: first those of the number of dimensions, last those of the sizes."""
+    first, *others = str(alike.get("tensors")).split()
+    breaks = {"DimensionCount": [1, 2, 2], "DataType": "UINT32", "Sizes": [2, 1]}
+    for number, (attribute, tensor) in enumerate(product(breaks, others), 1):
+        is_given = attribute == "Sizes" and tensor.startswith("Output")
+        check = f"{tensor}.{attribute} {'=' if is_given else '=='} {first}.{attribute}"
+        changed = tensor + (".DataType" if attribute == "DataType" else ".Sizes")
+        rule = {"id": f"{prefix}{number}", "line": alike.get("line"), "check": check, **_text(check)}
+        yield rule | {"breaks": {"example": "1", "set": {changed: breaks[attribute]}}}
 
 
 def _with_ids(entries: Mapping[str, Any], prefix: str, *, rules: bool) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from ...engines.arrays import dtype_of
 from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...pseudocode import array_of
-from ...tensors import Tensor
+from ...tensors import Tensor, powers_of_two
 from ..values import fill, small_values
 from .formed import Inputs
 
@@ -38,8 +38,8 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or
     not negative. An index out of range stays. A number by which to shift changes below the width of its data type; if
-    it is not below, it stays. So does a number that is not small where small ones are chosen. If an operator computes
-    the same output from such values, the data is drawn anew.
+    it is not below, it stays. So does a number that is not small, or no power of two, where such are chosen. If
+    an operator computes the same output from such values, the data is drawn anew.
     """
     desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
@@ -51,7 +51,9 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
         elif desc.own_spec.field(name).chosen == "shifts":
             tensors[name] = _other_shifts(tensors[name], n)
         elif desc.own_spec.field(name).chosen in ("small", "ties"):
-            tensors[name] = _other_small(tensors[name], n)
+            tensors[name] = _other_numbers(tensors[name], small_values(tensors[name].data_type), n)
+        elif desc.own_spec.field(name).chosen == "powers":
+            tensors[name] = _other_numbers(tensors[name], powers_of_two(tensors[name].data_type), n)
         else:
             # an operator that computes values may give the same ones if the same bits change in all its inputs
             place = desc.own_spec.data_tensors.index(name) if desc.spec().computes_values else 0
@@ -189,11 +191,10 @@ def _other_shifts(tensor: Tensor, n: int) -> Tensor:
     return Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, shifts))
 
 
-def _other_small(tensor: Tensor, n: int) -> Tensor:
-    """Returns the tensor with another small number in place of each one. A number that is not small stays."""
-    small = [*small_values(tensor.data_type)]
-    step = (n - 1) % (len(small) - 1) + 1
-    others = {bits: small[(i + step) % len(small)] for i, bits in enumerate(small)}
+def _other_numbers(tensor: Tensor, numbers: Sequence[int], n: int) -> Tensor:
+    """Returns the tensor with another of these numbers in place of each of them. What is none of them stays."""
+    step = (n - 1) % (len(numbers) - 1) + 1
+    others = {bits: numbers[(i + step) % len(numbers)] for i, bits in enumerate(numbers)}
     bits = array(tensor.data_type.bits_code, [others.get(bits, bits) for bits in tensor.bits])
     return Tensor(tensor.data_type, tensor.sizes, bits)
 

@@ -14,9 +14,12 @@ from .structs import DML_TENSOR_FLAG_OWNED_BY_DML
 
 
 def dispatchable(desc: OperatorDesc) -> Dispatchable:
-    """Returns a descriptor as data, its members in the order of the spec's fields. The descriptor may break rules."""
+    """Returns a descriptor as data, its members in the struct's order. The descriptor may break rules."""
     spec = desc.spec()
-    members = [*(_member(desc, f) for f in spec.fields), *(Member(name=o.name, kind="null") for o in spec.left_out)]
+    members = [_member(desc, field) for field in spec.fields]
+    for member in spec.left_out:
+        at = next((i for i, field in enumerate(spec.fields) if field.name == member.before), len(members))
+        members.insert(at, Member(name=member.name, kind="null"))
     return Dispatchable(number=spec.number, struct=spec.struct, members=members)
 
 

@@ -30,7 +30,12 @@ _COPYING = frozenset(
 )
 """Other operators than ours that copy elements, or compute sizes and truth values."""
 
-_ARITHMETIC = frozenset({"Abs", "Add", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Sub", "Sum"})
+_ARITHMETIC = frozenset(
+    (
+        *("Abs", "Add", "Clip", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Relu", "Sign", "Sub"),
+        "Sum",
+    )
+)
 """Operators that are exact for whole numbers."""
 
 _WHOLE = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
@@ -75,9 +80,10 @@ def is_ours(node: onnx.NodeProto) -> bool:
 
 
 def own_operator(node: onnx.NodeProto) -> Operator:
-    """Returns the operator that the DirectML EP makes of a node of ours, by its attributes that are words."""
+    """Returns the operator that the DirectML EP makes of a node of ours, by its words and numbers."""
     words = {a.name: a.s.decode("utf-8", "replace") for a in node.attribute if a.type == a.STRING}
-    return operator_of(node.op_type, words)
+    numbers = {a.name: a.i for a in node.attribute if a.type == a.INT}
+    return operator_of(node.op_type, words | numbers)
 
 
 def others(given: GivenModel) -> int:
@@ -142,7 +148,7 @@ def _value(operator: Operator, attribute: onnx.AttributeProto) -> Any:
     if attribute.type == attribute.TENSOR and attribute.name in operator.tensor_attributes:
         array = without_bool(onnx.numpy_helper.to_array(attribute.t))
         return Tensor.from_bytes(_data_type(array), array.shape, array.tobytes()) if array.size == 1 else None
-    words = operator.modes.get(attribute.name, ())
+    words = (word for word in operator.modes.get(attribute.name, ()) if isinstance(word, str))
     return next((word for word in words if attribute.type == attribute.STRING and attribute.s == word.encode()), None)
 
 
@@ -170,7 +176,7 @@ _NOT_TAKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 """What `descriptors_of_node` raises for sizes or constants that the operator does not take."""
 
 
-_SCALARS = frozenset({"constant_value", "depth", "k"})
+_SCALARS = frozenset({"constant_value", "depth", "k", "max", "min"})
 """The constant inputs that are one element, with the shape [] or [1]."""
 
 
@@ -202,6 +208,8 @@ def descriptor(
         raise InputError(f"DirectML has no empty tensors, got sizes {' and '.join(str(list(t.sizes)) for t in inputs)}")
     try:
         desc = emitted(node.op_type, inputs, attributes)
+    except InputError:
+        raise
     except _NOT_TAKEN:
         shown = " and ".join(str(list(t.sizes)) for t in inputs)
         wrong = f"inputs of sizes {shown}" if inputs else f"such {', '.join(constants)}"
@@ -273,7 +281,11 @@ def _is_exact(node: onnx.NodeProto) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
     casts = node.op_type == "Cast" and any(a.name == "to" and a.i in _WHOLE for a in node.attribute)
-    return casts or node.op_type in _COPYING or is_ours(node)
+    return (
+        casts
+        or node.op_type in _COPYING
+        or (is_ours(node) and not own_operator(node).descriptor.spec().computes_numbers)
+    )
 
 
 def constant_values(given: GivenModel) -> set[str]:

@@ -19,6 +19,17 @@ def content(finding: Finding) -> tuple:
     return finding.kind, finding.subject, finding.erratum, re.sub(r"line \d+", "line", finding.message)
 
 
+ARITHMETIC = (
+    "max",
+    "min",
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "modulus_floor",
+    "modulus_truncate",
+    "difference_square",
+)
 COMPARISONS = "equals", "greater_than", "less_than", "greater_than_or_equal", "less_than_or_equal"
 
 
@@ -111,6 +122,7 @@ class TestThePages:
             **dict.fromkeys(("top_k", "top_k1"), "F1 C4 C5"),
             **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
             **{f"element_wise_logical_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor")},
+            **{f"element_wise_{n}": "C1 C2 C3 C4 C5 C6" for n in ARITHMETIC},
             **{f"element_wise_logical_{n}": "C1 C2 C4 C5" for n in COMPARISONS},
         }.get(name.split(".")[0])
         if unread:

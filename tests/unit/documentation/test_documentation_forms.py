@@ -32,7 +32,7 @@ LOST_INPUT = dict.fromkeys(
 """English page -> why opmap does not read it whole without its headings. A known gap."""
 
 LOST_LEVEL = dict.fromkeys(
-    ("padding1", "diagonal_matrix1"),
+    ("padding1", "diagonal_matrix1", *(f"element_wise_{n}" for n in ("negate", "clip1", "difference_square"))),
     "its table has no heading with a feature level; copied, it is said that none names it",
 )
 """English page -> why opmap does not read it whole as copied text. A known gap."""

@@ -42,7 +42,8 @@ def directml(model, fed):
     if node.op_type in ("Transpose", "Expand"):
         return of_strides(node, shapes, types)
     if node.op_type in OF_ELEMENTS:
-        return of_elements(node, shapes, types)
+        constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
+        return of_elements(node, shapes, types, constants)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
         output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -138,19 +139,34 @@ OF_ELEMENTS = {
     **{"BitShift": "BIT_SHIFT_{direction}", "IsNaN": "IS_NAN", "IsInf": "IS_INFINITY"},
     **{"Equal": "LOGICAL_EQUALS", "Greater": "LOGICAL_GREATER_THAN", "Less": "LOGICAL_LESS_THAN"},
     **{f"{name}OrEqual": f"LOGICAL_{name.upper()}_THAN_OR_EQUAL" for name in ("Greater", "Less")},
+    **{name: name.upper() for name in ("Max", "Min", "Abs", "Sign", "Ceil", "Floor", "Round", "Add")},
+    **{"Neg": "NEGATE", "Clip": "CLIP1", "Sub": "SUBTRACT", "Mul": "MULTIPLY", "Div": "DIVIDE", "Mod": "MODULUS"},
+    **{"Relu": "RELU", "ThresholdedRelu": "THRESHOLDED_RELU"},
 }
 """Node -> the element-wise operator that the DirectML EP makes of it."""
 
 
-def of_elements(node, shapes, types):
+def of_elements(node, shapes, types, constants):
     """Returns the descriptor that the DirectML EP makes of an element-wise node, padded to four dimensions."""
     attributes = {a.name: a.s.decode() or a.i for a in node.attribute}
     name = OF_ELEMENTS[node.op_type].format(**attributes)
-    signs = attributes.get("detect_negative", 1), attributes.get("detect_positive", 1)
-    numbers = [{(1, 1): 0, (0, 1): 1, (1, 0): 2}[signs]] if node.op_type == "IsInf" else []
+    numbers = [int.from_bytes(constants[n].tobytes(), "little") for n in node.input if n in constants]
+    match node.op_type:
+        case "IsInf":
+            signs = attributes.get("detect_negative", 1), attributes.get("detect_positive", 1)
+            numbers = [{(1, 1): 0, (0, 1): 1, (1, 0): 2}[signs]]
+        case "Clip":
+            numbers.insert(0, types[node.output[0]].number)
+        case "Round":
+            numbers = [0]
+        case "ThresholdedRelu":
+            numbers = [np.float32(node.attribute[0].f).view(np.uint32)]
+        case "Mod":
+            name += "_TRUNCATE" if attributes["fmod"] else "_FLOOR"
+    family = "ACTIVATION" if node.op_type.endswith("Relu") else "ELEMENT_WISE"
     output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
-    inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input)
-    return f"ELEMENT_WISE_{name}", (*inputs, output, *numbers)
+    inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input if name not in constants)
+    return f"{family}_{name}", (*inputs, output, *numbers)
 
 
 def of_arrays(node, shapes, types):

@@ -23,7 +23,7 @@ from opmap.engines.providers import open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, pick
-from opmap.tensors import DataType, Tensor
+from opmap.tensors import AnyPattern, DataType, Tensor
 
 CPU = open_provider("cpu")
 GATHERS = ["GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1"]
@@ -109,6 +109,9 @@ WITH_KERNEL = {
     "PADDING1": 0.4,
     "DIAGONAL_MATRIX1": 0.2,
     "DIAGONAL_MATRIX": 0.3,
+    **dict.fromkeys(
+        ("ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN", "ACTIVATION_RELU", "ELEMENT_WISE_CLIP1", "ELEMENT_WISE_SIGN"), 0.6
+    ),
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 
@@ -143,6 +146,8 @@ def by_definition(case):
             width, shifts = 8 * case.desc.output.data_type.size, case.tensors["BTensor"].bits
             bits = zip(from_array(outputs[0]).bits, shifts, strict=True)
             return [[value if shift < width else None for value, shift in bits]]
+        if lowering.op_type == "Sign":  # ONNX says nothing of a NaN, of which theirs is a NaN
+            outputs = [np.nan_to_num(outputs[0])]
         return [list(from_array(np.asarray(output)).bits) for output in outputs]
     arrays = []
     fed = mapped.feed(case.tensors) if lowering.in_memory else case.tensors
@@ -161,12 +166,17 @@ def arrays_of(mapped, case):
     return {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
 
 
+def allows(wanted, bits):
+    """Whether the page's pseudocode gives a bit pattern, or gives none; a computed zero may have each sign."""
+    return wanted in (None, bits) or (isinstance(wanted, AnyPattern) and wanted.allows(bits))
+
+
 def differing(case, outputs):
     """The elements that outputs of the documented sizes have otherwise than the page's pseudocode gives them."""
     wrong = []
     for output, (name, wanted) in zip(outputs, case.inputs.all_expected.items(), strict=True):
         assert case.desc.tensors[name].sizes == output.shape
-        wrong += [w for w, b in zip(wanted, from_array(output).bits, strict=True) if w not in (None, b)]
+        wrong += [w for w, b in zip(wanted, from_array(output).bits, strict=True) if not allows(w, b)]
     return wrong
 
 
@@ -178,7 +188,13 @@ class TestValues:
     def test_random_descriptors(self, operator, count):
         """Random descriptors: the same bits, and none exactly where an element is written twice or a shift too far."""
         for case in random_cases(operator, count):
-            assert by_definition(case) == list(map(list, case.inputs.all_expected.values())), case.id
+            given, expected = by_definition(case), list(map(list, case.inputs.all_expected.values()))
+            if operator.startswith(("ELEMENT_WISE", "ACTIVATION")):  # the page says less than ONNX
+                expected = [
+                    [b if allows(w, b) else w for w, b in zip(*pair, strict=True)]
+                    for pair in zip(expected, given, strict=True)
+                ]
+            assert given == expected, case.id
 
     @NUMBERS
     @pytest.mark.parametrize("operator", [name for name, own in OPERATORS.items() if own.lower])
