@@ -97,6 +97,20 @@ def _chain(draft: ModelDraft) -> Formed | None:
     return draft.formed()
 
 
+@form("between", of="data")
+def _between(draft: ModelDraft) -> Formed | None:
+    """The data of an operator that computes comes from nodes that copy, and another one copies the output."""
+    if not draft.mapped.desc.spec().computes_values:
+        return None
+    for field in draft.data:
+        draft.copy_data(field)
+        draft.replaced(field, "output of a Concat that copies it")
+    output = draft.output
+    draft.rename_output(f"{output}.copied")
+    draft.graph.node.append(concat(f"{output}.copied", output))
+    return draft.formed()
+
+
 @form("unused-node", of="data")
 def _unused_node(draft: ModelDraft) -> Formed | None:
     """A second node reads the data, and nobody uses its output."""

@@ -16,6 +16,7 @@ from opmap.cases.variants.further_inputs import fresh_values, other_sizes
 from opmap.cases.variants.variant_run import VariantRun
 from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, map_descriptor
+from opmap.operators import OPERATORS
 from opmap.operators.element_wise import node_types
 
 
@@ -249,6 +250,17 @@ class TestStructure:
             (node,) = form.model.graph.node
             for attribute in node.attribute:
                 assert form.mapped.lowering.op_type in {n.op_type for n in attribute.g.node}
+
+    def test_between(self):
+        """An operator that computes stands between nodes that copy: one for each input, one for the output."""
+        made = [form for _, form, _ in formed_cases("between")]
+        assert {op.descriptor.spec().computes_values for op in (OPERATORS[f.mapped.desc.operator] for f in made)} == {
+            True
+        }
+        for form in made:
+            nodes = [node.op_type for node in form.model.graph.node]
+            assert nodes.count("Concat") == len(form.mapped.desc.inputs) + 1
+            assert "Concat" == nodes[-1]
 
     def test_chain(self):
         """At least five nodes stand one after the other, four of them Identity."""
