@@ -130,11 +130,13 @@ def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> Op
     """
     indices: Collection[str] = desc.index_tensors()
     spec = desc.spec()
+    members = {desc.members()[name]: number for name, number in spec.fitting(desc.numbers, data_type).items()}
+    desc = desc.replace(**members) if members != desc.numbers else desc
     return desc.with_tensors(
         {
             name: dataclasses.replace(
                 tensor,
-                data_type=index_type if name in indices else spec.type_of(name, tensor.sizes, data_type),
+                data_type=index_type if name in indices else spec.type_of(name, tensor.sizes, data_type, desc.numbers),
             )
             for name, tensor in desc.tensors.items()
         }

@@ -29,7 +29,7 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
         sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
         if sizes is None:
             raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
-        whole[name] = TensorDesc(spec.type_of(name, sizes, first.data_type), sizes)
+        whole[name] = TensorDesc(spec.type_of(name, sizes, first.data_type, numbers), sizes)
     return cls.from_members({**whole, **typed(cls.spec(), whole, numbers)})
 
 

@@ -249,6 +249,8 @@ class OperatorDesc:
             if rule.check == "support":
                 broken_rules += self._unsupported(rule, feature_level)
                 continue
+            if not rule.holds_for(self.named_numbers):
+                continue
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError:
@@ -292,7 +294,9 @@ class OperatorDesc:
                 yield Violation(rule.id, field, wanted, name)
         if rule.since:
             return
-        tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
+        tables = sorted(
+            spec.support_of(self.named_numbers) or spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level)
+        )
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
         if not reached:
             wanted = f"used at feature level {tables[0].feature_level} or above, which introduced it"

@@ -288,6 +288,8 @@ class _Run:
         for rule in rules:
             if rule.check == "support" or (rule.derived and not derived):
                 continue
+            if not rule.holds_for(self.shipped.named(self.fields)):
+                continue
             if only_sizes(self.parsed) and ".DataType" in rule.check:
                 continue
             source = f"{rule.id} of the shipped spec" if derived or not rule.line else f"line {rule.line}"
@@ -307,7 +309,8 @@ class _Run:
         """
         rule = next((r for r in self.spec.rules if r.check == "support"), None)
         levels = tensor_rules().feature_levels
-        tables = [t for t in self.spec.support if t.feature_level in levels]
+        own = self.spec.support_of(self.shipped.named(self.fields))
+        tables = [t for t in own if t.feature_level in levels]
         tables.sort(key=lambda table: levels.index(table.feature_level))
         if rule is None or not tables:
             return

@@ -132,8 +132,8 @@ def _first_difference(stated: object, wanted: object) -> tuple[int, object, obje
 
 def _tables(spec: PageSpec, shipped: Spec) -> _Differences:
     places, incomplete = spec.places, spec.incomplete
-    page_tables = {table.feature_level: table for table in spec.support}
-    shipped_tables = {table.feature_level: table for table in shipped.support}
+    page_tables = {table.key: table for table in spec.support}
+    shipped_tables = {table.key: table for table in shipped.support}
     for level, table in page_tables.items():
         subject = f"support {level}"
         if level not in shipped_tables:
@@ -173,7 +173,7 @@ def _newer_levels(spec: Spec, shipped: Spec) -> set[str]:
     highest = max(
         (levels.index(t.feature_level) for t in spec.support if t.feature_level in levels), default=len(levels)
     )
-    return {t.feature_level for t in shipped.support} & set(levels[highest + 1 :])
+    return {t.key for t in shipped.support if t.feature_level in levels[highest + 1 :]}
 
 
 def _in_one_line(check: str) -> str:

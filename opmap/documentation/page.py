@@ -427,8 +427,9 @@ class _Reader:
         for line, rule in self.wordings[:_MOST_RANGES]:
             rules.add_wording(line, rule)
         support = [
-            Support(feature_level=level, line=self.tables.places[f"support {level}"], tensors=tensors)
-            for level, tensors in self.tables.supported.items()
+            Support(feature_level=level, line=self.tables.places[f"support {key}"], tensors=tensors, of=tuple(of))
+            for key, tensors in self.tables.supported.items()
+            for level, *of in [key.split()]
         ]
         facts = msgspec.structs.asdict(corrected) | {
             "introduced": self.introduced,

@@ -43,6 +43,9 @@ class Tables:
         self._tensors = {name.lower(): name for name in shipped.field_names("input", "output")}
         self._level: tuple[int, str] | None = None
         """The last feature level that was named, and its line."""
+        self._groups = {table.of for table in shipped.support if table.of}
+        self._of: tuple[str, ...] = ()
+        """The names of an enumeration that the last heading of tables names."""
         self._lines_since = 0
         """The number of lines since then, without the rows."""
         self._is_lost = False
@@ -58,8 +61,11 @@ class Tables:
         A row's cells are separated by bars or tabs.
         """
         levels = re.findall(r"DML_FEATURE_LEVEL_(\d{1,2}_\d{1,2})", text)
+        words = re.findall(r"\w+", text) if len(text) <= _LONGEST_ROW else []
+        if tuple(word for word in words if word.isupper()) in self._groups:
+            self._of = tuple(word for word in words if word.isupper())
         if levels and (self._has_headings or text.lstrip().startswith("DML_")):
-            self._level, self._lines_since = (line, levels[-1]), 0
+            self._level, self._lines_since = (line, " ".join((levels[-1], *self._of))), 0
         if len(text) <= _LONGEST_ROW and self._row(line, text.strip()):
             return
         if not levels and any(map(str.isalnum, text)):
@@ -135,7 +141,7 @@ class Tables:
             message = "support: no heading names the feature level of this table; it is not compared"
             self.findings.append(Finding("unreadable", line, "support", message))
         self._is_lost = True
-        self.incomplete |= {table.feature_level for table in self._shipped.support}
+        self.incomplete |= {table.key for table in self._shipped.support}
 
 
 def _has_type(cell: str) -> bool:

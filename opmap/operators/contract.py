@@ -221,7 +221,8 @@ class Operator:
         """Returns the descriptor of an outline: all tensors but those with indices have this data type, or the usual
         one.
         """
-        numbers, data_type = dict(outline.numbers), data_type or self.usual_type
+        data_type = data_type or self.usual_type
+        numbers = self.descriptor.spec().fitting(outline.numbers, data_type)
         for name, typed_by in self.descriptor.spec().scalars.items():
             values = scalar_values(data_type) if typed_by else float_values(data_type)
             numbers[name] = values[outline.numbers[name] % len(values)]  # type: ignore[operator]  # a scalar is one number

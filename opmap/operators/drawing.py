@@ -89,8 +89,9 @@ class Rules:
 
     def __init__(self, spec: Spec) -> None:
         self.operator, self.named, given = spec.operator, spec.named, {*spec.scalars.values()}
-        texts = [rule.check for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
-        texts += filter(None, [spec.drawn])
+        rules = [rule for rule in spec.rules if rule.check != "support" and ".DataType" not in rule.check]
+        texts = [*(rule.check for rule in rules if not rule.of), *filter(None, [spec.drawn])]
+        self.of_names = [rule for rule in rules if rule.of]
         parsed = [statements_of(text, spec.counts) for text in texts]
         self.numbers = {field.name: field for field in spec.fields if not field.is_tensor and field.name not in given}
         self.tensors = spec.field_names("input", "output")
@@ -339,7 +340,8 @@ class PartialDescriptor:
         """Returns whether a rule that is not solved, and that names a field, is broken."""
         names = self.environment()
         try:
-            return any(check(text, names) for text in self.rules.others if name in text)
+            of_names = (rule.check for rule in self.rules.of_names if rule.holds_for(names))
+            return any(check(text, names) for text in (*self.rules.others, *of_names) if name in text)
         except (PseudocodeError, TypeError):  # another value is not known yet
             return False
 
@@ -354,7 +356,8 @@ class PartialDescriptor:
             value = names[name]
             if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
                 return None
-        if any(check(text, names) for text in self.rules.others):
+        of_names = (rule.check for rule in self.rules.of_names if rule.holds_for(names))
+        if any(check(text, names) for text in (*self.rules.others, *of_names)):
             return None
         return Outline({name: self.sizes[name] for name in self.rules.free}, self.numbers)
 

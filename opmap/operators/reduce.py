@@ -1,4 +1,4 @@
-"""The family of DML_OPERATOR_REDUCE: ARGMIN and ARGMAX. ONNX ArgMin and ArgMax.
+"""DML_OPERATOR_REDUCE, ARGMIN and ARGMAX. ONNX ReduceSum and the like, ArgMin and ArgMax.
 
 https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_reduce_operator_desc
 onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReduce.cpp.
@@ -15,6 +15,55 @@ from .contract import Attributes, Lowering, Operator, not_expressible
 from .expansions import each_dimension
 
 EACH = each_dimension("x")
+
+
+_WIDE = ("FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32")
+_NODES = {
+    "L1": ("ReduceL1", _WIDE),
+    "MAX": ("ReduceMax", (*_WIDE, "INT8", "UINT8")),
+    "MIN": ("ReduceMin", (*_WIDE, "INT8", "UINT8")),
+    "MULTIPLY": ("ReduceProd", _WIDE),
+    "SUM": ("ReduceSum", _WIDE),
+    "SUM_SQUARE": ("ReduceSumSquare", _WIDE),
+}
+"""Function -> the node that the DirectML EP turns into it, and the data types of that node in the models' opset."""
+
+
+def lower(desc: OperatorDesc) -> Lowering:
+    """Returns the node that keeps the reduced dimensions.
+
+    Raises MappingError for ARGMIN and ARGMAX, and for a type that the node does not take.
+    """
+    function, data_type = str(desc.named_numbers["Function"]), desc.output.data_type.name
+    if function not in _NODES:
+        raise not_expressible(
+            f"Function {function}: the DirectML EP makes no REDUCE of a node, but the operator {function}"
+        )
+    op_type, types = _NODES[function]
+    if data_type not in types:
+        raise not_expressible(f"{op_type} takes no tensors of {data_type}")
+    axes = {"axes": desc.axes}
+    return Lowering(
+        op_type=op_type,
+        attributes={"keepdims": 1, **({} if op_type == "ReduceSum" else axes)},
+        shapes={"InputTensor": desc.input_tensor.sizes},
+        constants=axes if op_type == "ReduceSum" else {},
+    )
+
+
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a ReduceSum node, or one like it: no axes are all axes."""
+    sizes = pad(data.sizes, 1)
+    axes = tuple(axis % len(sizes) for axis in attributes.get("axes", ())) or tuple(range(len(sizes)))
+    function = next(name for name, (op_type, _) in _NODES.items() if op_type == attributes["op_type"])
+    descriptor = descriptor_class("REDUCE", EACH)
+    return descriptor(
+        function=descriptor.spec().field("Function").number(function),
+        input_tensor=TensorDesc(data.data_type, sizes),
+        output_tensor=TensorDesc(data.data_type, tuple(1 if i in axes else size for i, size in enumerate(sizes))),
+        axis_count=len(axes),
+        axes=axes,
+    )
 
 
 def lower_index(op_type: str, desc: OperatorDesc) -> Lowering:
@@ -83,4 +132,17 @@ def index(name: str, op_type: str) -> Operator:
     )
 
 
-FAMILY = (index("ARGMIN", "ArgMin"), index("ARGMAX", "ArgMax"))
+REDUCE = Operator(
+    name="REDUCE",
+    expansion=EACH,
+    parameters={**PARAMETERS, "function": (*_NODES, "ARGMAX", "ARGMIN")},
+    classify=lambda desc: {**classify(desc), "function": str(desc.named_numbers["Function"])},
+    lower=lower,
+    onnx_operator="ReduceSum",
+    further_operators=tuple(op_type for op_type, _ in _NODES.values() if op_type != "ReduceSum"),
+    constant_inputs={1: "axes"},
+    not_on_cpu={DataType.INT64: "its ReduceL1 computes with doubles, which do not hold numbers above 2^53"},
+    descriptors_of_node=descriptors_of_node,
+)
+
+FAMILY = (REDUCE, index("ARGMIN", "ArgMin"), index("ARGMAX", "ArgMax"))

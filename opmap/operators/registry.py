@@ -63,7 +63,7 @@ def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str,
     """
     operator = operator_of(op_type, attributes)
     assert operator.descriptors_of_node is not None
-    desc: OperatorDesc = operator.descriptors_of_node(*inputs, attributes=attributes)
+    desc: OperatorDesc = operator.descriptors_of_node(*inputs, attributes={"op_type": op_type, **attributes})
     return desc
 
 

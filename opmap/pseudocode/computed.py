@@ -103,6 +103,9 @@ def changed(node: Expression, how: Callable[[Expression], Expression]) -> Expres
     return node.change(how) if isinstance(node, (Computed, Reduced)) else how(node)
 
 
+_TOGETHER = 1 << 12
+"""How many numbers are computed together for reductions."""
+
 Take = Callable[[int], Sequence[Any]]
 """Gives the next values of a node, as many as it is asked for: bit patterns or numbers; None without a documented
 value."""
@@ -149,9 +152,16 @@ class Values:
                 types, length = self._types(node), prod(lengths)
                 values, holds = (self.take(part, (*loops, *lengths), held_by) for part in (value, condition))
 
+                def groups(count: int) -> Iterator[Sequence[Any]]:
+                    together = max(_TOGETHER // max(length, 1), 1)
+                    for at in range(0, count, together):
+                        size = min(together, count - at)
+                        numbers, kept = [*values(size * length)], [*holds(size * length)]
+                        for own in (slice(i * length, (i + 1) * length) for i in range(size)):
+                            yield numbers[own] if condition == 1 else [*compress(numbers[own], kept[own])]
+
                 def reductions(count: int) -> Sequence[Any]:
-                    groups = ([*compress(values(length), holds(length))] for _ in range(count))
-                    return reductions_of(operator, groups, types, held_by, patterns=patterns)
+                    return reductions_of(operator, groups(count), types, held_by, patterns=patterns)
 
                 return reductions
             case Computed(operator, operands):

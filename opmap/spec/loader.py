@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from importlib.resources import files
@@ -104,7 +104,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stands on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no
     meaning. `since` are names of enumerations that a higher feature level added, by field: such a rule is no table.
     `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without
-    `breaks`: a table that supports all types and dimension counts.
+    `breaks`: a table that supports all types and dimension counts. A rule of some names of an enumeration holds for
+    them alone: those in `of`.
     """
 
     id: str
@@ -115,6 +116,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     derived: bool = False
     since: dict[str, dict[str, str]] = {}
     also: tuple[Breaks, ...] = ()
+    of: tuple[str, ...] = ()
+
+    def holds_for(self, named: Mapping[str, Any]) -> bool:
+        """Returns whether the rule holds for these numbers; an enumeration by its name."""
+        return _are_of(self.of, named)
 
     @property
     def ways(self) -> tuple[Breaks, ...]:
@@ -155,11 +161,24 @@ class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of a page: the types and counts that are supported from a feature level on, for each tensor field."""
+    """One table of a page: the types and counts that are supported from a feature level on, for each tensor field.
+
+    A table of some names of an enumeration is about them alone: those in `of`.
+    """
 
     feature_level: str
     line: int
     tensors: dict[str, TensorSupport]
+    of: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The feature level, and the names that it is about: `5_0 MIN MAX`."""
+        return " ".join((self.feature_level, *self.of))
+
+
+def _are_of(names: Sequence[str], named: Mapping[str, Any]) -> bool:
+    return not names or any(isinstance(value, str) and value in names for value in named.values())
 
 
 class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -323,13 +342,30 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         types = self.support[0].tensors
         return {name: types[name].data_types for name in self.field_names("output") if name not in tied}
 
-    def type_of(self, tensor: str, sizes: tuple[int, ...], data_type: DataType) -> DataType:
+    def type_of(self, tensor: str, sizes: tuple[int, ...], data_type: DataType, numbers: Mapping[str, Any]) -> DataType:
         """Returns the data type that a tensor without indices has in drawn descriptors with this data type.
 
-        That of an output in `own_types` follows from its sizes.
+        That of an output in `own_types`, or that no rule for these numbers gives, follows from its sizes.
         """
-        own = self.own_types.get(tensor)
+        own = self.own_types.get(tensor, ())
+        named = self.named(numbers)
+        if any(r.of and f"{tensor}.DataType" in r.check and not r.holds_for(named) for r in self.rules):
+            own = self.support_of(named)[0].tensors[tensor].data_types
         return DataType[own[sum(sizes) % len(own)]] if own else data_type
+
+    def support_of(self, named: Mapping[str, Any]) -> tuple[Support, ...]:
+        """Returns the tables that are about descriptors with these numbers; an enumeration by its name."""
+        return tuple(table for table in self.support if _are_of(table.of, named))
+
+    def fitting(self, numbers: Mapping[str, Any], data_type: DataType) -> dict[str, Any]:
+        """Returns the numbers with a name of an enumeration that has a table with this data type, if theirs has none:
+        one of the last such table.
+        """
+        tables = [t for t in self.support if t.of and data_type.name in t.tensors[self.first_data].data_types]
+        if not tables or {t.of for t in tables} & {t.of for t in self.support_of(self.named(numbers))}:
+            return dict(numbers)
+        field = next(f for f in self.fields if tables[-1].of[0] in f.names)
+        return {**numbers, field.name: field.number(tables[-1].of[0])}
 
     @cached_property
     def usual_index_types(self) -> tuple[str, ...]:

@@ -4,17 +4,18 @@ the CPU EP.
 
 from collections import Counter
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, prod
 
 import numpy as np
 import pytest
 
 from opmap import SessionOptions, ValidationRun
 from opmap.cases.random_cases import draw_any, draw_case
+from opmap.descriptors import TensorDesc
 from opmap.engines.arrays import to_array
-from opmap.operators import OPERATORS
+from opmap.operators import OPERATORS, emitted
 from opmap.operators.random_source import SeededSource
-from opmap.tensors import from_bits
+from opmap.tensors import DataType, from_bits
 
 DRAWN = 300
 """How many random descriptors each operator is tried with."""
@@ -192,3 +193,71 @@ class TestTopK:
     def test_on_the_cpu_ep(self):
         """The CPU EP agrees for every type that it has a kernel for."""
         assert {"FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT8"} == types_on_the_cpu_ep("TOP_K1")
+
+
+REDUCED = {  # function -> the value of exact numbers
+    "L1": lambda row: sum(map(abs, row)),
+    "MAX": max,
+    "MIN": min,
+    "MULTIPLY": prod,
+    "SUM": sum,
+    "SUM_SQUARE": lambda row: sum(n * n for n in row),
+    "ARGMAX": lambda row: row.index(max(row)),
+    "ARGMIN": lambda row: row.index(min(row)),
+}
+
+
+class TestReduce:
+    """Sums, products, extremes and places of the elements along axes."""
+
+    def test_random_descriptors(self):
+        """Each documented element is the page's; each one is documented of which all parts are small."""
+        seen = Counter()
+        for case in drawn("REDUCE"):
+            desc, array = case.desc, to_array(case.tensors["InputTensor"])
+            function = desc.named_numbers["Function"]
+            rows, small = rows_of(desc, exact(array)).tolist(), rows_of(desc, is_small(array))
+            known = small.all(-1)
+            if function == "MULTIPLY":
+                known &= np.array([np.prod([max(abs(n), 1) if isfinite(n) else 1 for n in row]) <= 120 for row in rows])
+            wanted = [REDUCED[function](row) if all(map(isfinite, row)) else None for row in rows]
+            found = values_of(case, "OutputTensor").ravel()
+            for row, value, got, is_known in zip(rows, wanted, found, known, strict=True):
+                assert got is not None or not is_known, case.id
+                if value is None and got is not None:  # an infinity may be the least or the largest
+                    assert function in ("MIN", "MAX", "ARGMIN", "ARGMAX") and got == REDUCED[function](row)
+                elif got is not None:
+                    assert got == value, case.id
+            seen.update(
+                [*seen_in(case), function, f"axes {desc.axis_count}", f"ascend {list(desc.axes) == sorted(desc.axes)}"]
+            )
+            seen["unknown"] += int((found == None).sum())  # noqa: E711
+        coverage("REDUCE", seen)
+        assert {*REDUCED, "axes 1", "axes 8", "ascend True", "ascend False"} <= seen.keys()
+        assert seen["unknown"] > 20
+
+    def test_on_the_cpu_ep(self):
+        """The CPU EP agrees for every type that it has a kernel for."""
+        verdicts = judged_on_the_cpu_ep("REDUCE")
+        assert {"pass", "observed", "unsupported"} >= {v for found in verdicts.values() for v in found}, verdicts
+        assert {"FLOAT32", "FLOAT16", "INT32", "INT8", "UINT8"} <= {t for t, found in verdicts.items() if found["pass"]}
+        assert {"unsupported"} == {*verdicts["INT64"]}  # it computes with doubles
+
+    def test_a_type_that_a_function_lacks(self):
+        """Another function takes its place; a descriptor with it breaks the rule of the tables."""
+        operator = OPERATORS["REDUCE"]
+        outline = next(operator.small_scope(1, 2))._replace(numbers={"Function": 10, "AxisCount": 1, "Axes": (0,)})
+        assert "SUM" == operator.described(outline, DataType.INT32).named_numbers["Function"]
+        desc = operator.described(outline, DataType.INT8)
+        assert "MIN" == desc.named_numbers["Function"] and not desc.violations()
+        (violation, *_) = desc.replace(function=10).violations()
+        wanted = "must be one of FLOAT32, FLOAT16, INT64, INT32, UINT64, UINT32, got INT8 (REDUCE.S1)"
+        assert f"InputTensor.DataType {wanted}" == str(violation)
+
+    @pytest.mark.parametrize(("op_type", "function"), [("ReduceSum", "SUM"), ("ReduceL1", "L1"), ("ReduceMax", "MAX")])
+    def test_nodes(self, op_type, function):
+        """The node says the function; axes may be negative, and none are all."""
+        tensor = TensorDesc(DataType.INT32, (2, 3, 4))
+        desc = emitted(op_type, [tensor], {"axes": (-1, 0)})
+        assert (function, (2, 0), (1, 3, 1)) == (desc.named_numbers["Function"], desc.axes, desc.output.sizes)
+        assert (0, 1, 2) == emitted(op_type, [tensor], {}).axes
