@@ -192,7 +192,7 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
     return tensors
 
 
-def _shifts(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _shifts(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns numbers by which to shift, below the width of the data type.
 
     If special ones are among them, one of eleven elements is the width, and one is any number.
@@ -204,19 +204,19 @@ def _shifts(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bit
     return numbers
 
 
-def _truths(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _truths(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns truth values: 0, 1, and some other numbers than 0."""
     return array(bits.typecode, [n if n & 6 == 2 else n >> 3 & 1 for n in bits])
 
 
-def _near(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _near(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns bit patterns of which most are those of the other tensor, or next to them."""
     mask = (1 << data_type.size * 8) - 1
     pairs = zip(bits, others, strict=True)
     return array(bits.typecode, [n if n & 3 == 3 else other + (n >> 2) % 3 - 1 & mask for n, other in pairs])
 
 
-def _small(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _small(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns small whole numbers. If special ones are among them, one of 29 elements keeps its bits."""
     small = small_values(data_type)
     numbers = array(bits.typecode, [small[n % len(small)] for n in bits])
@@ -225,7 +225,7 @@ def _small(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits
     return numbers
 
 
-def _ties(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _ties(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns small whole numbers; one of three elements keeps its bits, if it is no NaN."""
     numbers = _small(data_type, bits, others, special)
     for i in range(1, len(bits), 3):
@@ -240,12 +240,12 @@ def small_values(data_type: DataType) -> Bits:
     return to_bits(data_type, range(7) if data_type.kind == "unsigned" else range(-3, 4))
 
 
-def _halves(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _halves(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns numbers near 0 in place of some special ones: halves, quarters, both zeros."""
     return _of_numbers(bits, quarters(data_type), 2) if special else bits
 
 
-def _powers(data_type: DataType, bits: Bits, others: Bits, special: bool) -> Bits:
+def _powers(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
     """Returns powers of two; the other integers beside them are neither 0 nor -1, by which a processor may refuse to
     divide.
     """
@@ -263,7 +263,7 @@ def _of_numbers(bits: Bits, numbers: Bits, kept: int, refused: Sequence[int] = (
     return array(bits.typecode, [chosen(i, n) for i, n in enumerate(bits)])
 
 
-CHOSEN: Mapping[str, Callable[[DataType, Bits, Bits, bool], Bits]] = {
+CHOSEN: Mapping[str, Callable[[DataType, Bits, Sequence[int], bool], Bits]] = {
     "shifts": _shifts,
     "truth": _truths,
     "near": _near,
