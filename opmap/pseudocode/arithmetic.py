@@ -55,13 +55,16 @@ def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
 def _whole(function: Callable[[Fraction], int], *, floats: bool = False) -> Callable[..., Any]:
     """Returns a function that makes a whole number of a finite number, or of the quotient of two.
 
-    A quotient of floats must be one that a float holds: no page says how it is rounded before.
+    An infinity and a NaN stay, as C's functions keep them, after which the pages name theirs. A quotient of floats must
+    be one that a float holds: no page says how it is rounded before.
     """
 
-    def whole(a: Any, b: Any = 1) -> Any:
-        if b == 0 or not (math.isfinite(a) and math.isfinite(b)):
+    def whole(a: Any, b: Any = None) -> Any:
+        if b is None and not math.isfinite(a):
+            return a
+        if b == 0 or not all(map(math.isfinite, (a, b or 1))):
             return None
-        quotient = Fraction(a) / Fraction(b)
+        quotient = Fraction(a) / Fraction(1 if b is None else b)
         is_exact = not floats or quotient.denominator.bit_count() == 1
         return function(quotient) if is_exact else None
 

@@ -43,11 +43,11 @@ def of_numbers(function):
 
 
 def of_finite(function):
-    """Returns a function that the page says nothing of for a NaN or an infinity: they have no nearest integer."""
+    """Returns a function that leaves a NaN or an infinity as it is, as C's functions do."""
 
     def finite(*numbers, **fields):
         if not all(map(math.isfinite, numbers)):
-            raise NotSaid
+            return numbers[0]
         return function(*numbers, **fields)
 
     return finite
