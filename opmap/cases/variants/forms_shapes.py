@@ -146,8 +146,9 @@ def _fits(node: onnx.NodeProto, version: int) -> bool:
         return False
     for attribute in list(node.attribute):
         if attribute.name not in known:
-            default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
-            if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
+            newest = onnx.defs.get_schema(node.op_type).attributes.get(attribute.name)  # or a constant input by now
+            default = newest and helper.get_attribute_value(newest.default_value)
+            if newest is None or helper.get_attribute_value(attribute) != default:
                 return False
             node.attribute.remove(attribute)
         elif attribute.type == attribute.STRING and attribute.s.decode() not in known[attribute.name].description:

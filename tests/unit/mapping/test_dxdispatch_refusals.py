@@ -63,7 +63,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "value", "where", "message"),
         [
-            (("dispatchables", "gather", "type"), "DML_OPERATOR_TOP_K", "$.dispatchables.gather.type", f"must be an operator that opmap knows ({', '.join(OPERATORS)}), got DML_OPERATOR_TOP_K"),
+            (("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM", "$.dispatchables.gather.type", f"must be an operator that opmap knows ({', '.join(OPERATORS)}), got DML_OPERATOR_GEMM"),
             ((*DESC, "Axis"), ..., "$.dispatchables.gather.desc", "must hold Axis, got InputTensor, IndicesTensor, OutputTensor, IndexDimensions"),
             ((*DESC, "Axis"), -1, "$.dispatchables.gather.desc.Axis", "must be int >= 0, got -1"),
             ((*DESC, "Axis"), 2**32, "$.dispatchables.gather.desc.Axis", "must be int <= 4294967295, got 4294967296"),
@@ -173,7 +173,7 @@ class TestRefusals:
         assert "GATHER.F1" == dispatch.desc.violations()[0].rule
         assert {} == dispatch.tensors
 
-    @pytest.mark.parametrize("first", ["GATHER", "DML_OPERATOR_TOP_K", "broken", "hlsl"])
+    @pytest.mark.parametrize("first", ["GATHER", "DML_OPERATOR_GEMM", "broken", "hlsl"])
     def test_chains_are_refused_by_name(self, first):
         """A resource that an earlier dispatch writes has lost the file's values, even if opmap cannot read that
         dispatch.

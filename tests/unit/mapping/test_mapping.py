@@ -44,6 +44,9 @@ def directml(model, fed):
     if node.op_type in OF_ELEMENTS:
         constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
         return of_elements(node, shapes, types, constants)
+    if node.op_type in ("CumSum", "TopK", "ArgMin", "ArgMax") or node.op_type.startswith("Reduce"):
+        constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
+        return of_reductions(node, shapes, types, constants)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
         output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -167,6 +170,36 @@ def of_elements(node, shapes, types, constants):
     output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
     inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input if name not in constants)
     return f"{family}_{name}", (*inputs, output, *numbers)
+
+
+FUNCTIONS = {"ReduceL1": 3, "ReduceMax": 7, "ReduceMin": 8, "ReduceProd": 9, "ReduceSum": 10, "ReduceSumSquare": 11}
+"""Node -> the number of its DML_REDUCE_FUNCTION."""
+
+
+def of_reductions(node, shapes, types, constants):
+    """Returns the descriptor that the DirectML EP makes of a node that reduces, accumulates or orders: CumSum and TopK
+    are padded to four dimensions.
+    """
+    attributes = {a.name: list(a.ints) or a.i for a in node.attribute}
+    numbers = constants[node.input[1]].ravel().tolist() if len(node.input) > 1 else []
+    least = 4 if node.op_type in ("CumSum", "TopK") else 1
+    data, *outputs = (
+        TensorDesc(types[name], pad(shapes[name], least)) for name in (node.input[0], *node.output) if name in shapes
+    )
+    moved = data.dimension_count - len(shapes[node.input[0]])
+    if node.op_type == "CumSum":
+        return "CUMULATIVE_SUMMATION", (data, data, numbers[0] + moved, attributes["reverse"], attributes["exclusive"])
+    if node.op_type == "TopK":
+        found, axis = outputs[0], attributes["axis"] + moved
+        indices = TensorDesc(DataType.UINT64, found.sizes)
+        return "TOP_K1", (data, found, indices, axis, numbers[0], attributes["largest"])
+    axes = tuple(numbers or attributes.get("axes", [attributes.get("axis")]))
+    sizes = tuple(1 if i in axes else size for i, size in enumerate(data.sizes))
+    if node.op_type in FUNCTIONS:
+        reduced = TensorDesc(data.data_type, sizes)
+        return "REDUCE", (FUNCTIONS[node.op_type], data, reduced, len(axes), axes)
+    places = TensorDesc(DataType.INT64, sizes)
+    return node.op_type.upper(), (data, places, 1, axes, attributes["select_last_index"])
 
 
 def of_arrays(node, shapes, types):
