@@ -73,6 +73,17 @@ def wrong_array(array: np.ndarray, dtype: np.dtype, sizes: Sequence[int], name: 
     return None
 
 
+def as_described(values: np.ndarray, data_type: DataType) -> np.ndarray | None:
+    """Returns what a node gave in the data type of the descriptor's output; None if one number does not fit it.
+
+    The bytes of a BOOL stay as they are.
+    """
+    if values.dtype.name == "bool":
+        return values.view(np.uint8)
+    described = values.astype(dtype_of(data_type), copy=False)
+    return described if (described.astype(values.dtype, copy=False) == values).all() else None
+
+
 def from_array(values: np.ndarray) -> Tensor:
     """Returns the array as a tensor of the same data type and sizes. Raises KeyError if DirectML has no such type."""
     data_type = DataType[values.dtype.name.upper()]

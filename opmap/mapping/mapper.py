@@ -130,25 +130,21 @@ class _Writer:
                 inputs.insert(position, self._constant(name, lowering.constants[name]))
         outputs, shape = [*desc.outputs], lowering.output_shape
         reshaped = shape is not None and shape != desc.output.sizes
-        types = lowering.output_types
-        node_outputs = [f"{output}.onnx" if reshaped or output in types else output for output in outputs]
+        types = {name: tensor.data_type for name, tensor in desc.outputs.items()} | {**lowering.output_types}
+        for output, own in lowering.output_types.items():
+            self._converted(output, own, desc.tensors[output].data_type, "on the host, after the run")
+        node_outputs = [f"{output}.onnx" for output in outputs] if reshaped else outputs
         self._node(lowering.op_type, inputs, node_outputs, lowering.op_type, lowering.attributes)
-        values = dict(zip(outputs, node_outputs, strict=True))
-        for output, own in types.items():
-            value, source = f"{values[output]}.cast" if reshaped else output, values[output]
-            self._cast(source, value, own, desc.tensors[output].data_type)
-            values[output] = value
         if shape is not None and reshaped:
-            self._reshape(values[outputs[0]], outputs[0], shape, desc.output.sizes)
+            self._reshape(node_outputs[0], outputs[0], shape, desc.output.sizes)
             if operator.states_shape:
-                own = types.get(outputs[0], desc.output.data_type)
-                _describe(graph.value_info.add(), node_outputs[0], own, shape)
+                _describe(graph.value_info.add(), node_outputs[0], types[outputs[0]], shape)
         for name, data_type in self.feeds.items():
             sizes = desc.tensors[name].sizes if name in desc.tensors else lowering.fed[name].sizes
             sizes = lowering.shapes[name] if name in lowering.in_memory else sizes
             _describe(graph.input.add(), name, data_type, sizes)
         for name, tensor in desc.outputs.items():
-            _describe(graph.output.add(), name, tensor.data_type, tensor.sizes)
+            _describe(graph.output.add(), name, types[name], tensor.sizes)
         serialized = self.model.SerializeToString(deterministic=True)
         feeds = MappingProxyType(self.feeds)
         return MappedModel(desc, lowering, serialized, feeds, tuple(self.substitutions), self.lowered_as())
@@ -225,8 +221,8 @@ class _Writer:
             node.attribute.append(helper.make_attribute(key, attribute, attr_type=kind))
 
     def _cast(self, source: str, value: str, before: DataType, after: DataType) -> None:
-        self._node("Cast", [source], [value], f"{value.removesuffix('.cast')}.cast", {"to": ELEMENT_TYPES[after]})
-        self._converted(source.removesuffix(".onnx"), before, after, "by a Cast in the graph")
+        self._node("Cast", [source], [value], value, {"to": ELEMENT_TYPES[after]})
+        self._converted(source, before, after, "by a Cast in the graph")
 
     def _converted(self, name: str, before: DataType, after: DataType, method: str) -> None:
         kind = "index-type" if name in self.desc.index_tensors() else "data-type"

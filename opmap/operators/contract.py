@@ -54,7 +54,8 @@ class Lowering:
     the further inputs of the node, lists of INT64 and scalars, by their ONNX names. The model holds them. If the node
     reads no tensor, they are fed instead: ONNX Runtime would compute the node before the run. `in_memory` are the
     fields whose strides the node expresses: it reads their memory as it lies there, in the shape that `shapes` gives.
-    `output_types` are the data types that the node gives, by field, if they are others than the descriptor's.
+    `output_types` are the data types that the node gives, by field, if they are others than the descriptor's: the host
+    converts these outputs.
     """
 
     op_type: str

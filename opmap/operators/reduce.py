@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..descriptors import OperatorDesc, TensorDesc, descriptor_class, pad
+from ..errors import InputError
 from ..tensors import DataType
 from . import size_classes
 from .contract import Attributes, Lowering, Operator, not_expressible
@@ -52,7 +53,12 @@ def lower(desc: OperatorDesc) -> Lowering:
 
 
 def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a ReduceSum node, or one like it: no axes are all axes."""
+    """Returns the descriptor that the DirectML EP makes of a ReduceSum node, or one like it: no axes are all axes.
+
+    Raises InputError if the node reduces nothing then.
+    """
+    if attributes.get("noop_with_empty_axes") and not attributes.get("axes"):
+        raise InputError("without axes, a node with noop_with_empty_axes reduces nothing")
     sizes = pad(data.sizes, 1)
     axes = tuple(axis % len(sizes) for axis in attributes.get("axes", ())) or tuple(range(len(sizes)))
     function = next(name for name, (op_type, _) in _NODES.items() if op_type == attributes["op_type"])

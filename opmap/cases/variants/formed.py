@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from ...descriptors import OperatorDesc
-from ...engines.arrays import masked_array, to_array
+from ...engines.arrays import dtype_of, masked_array, to_array
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
 from ...pseudocode import equals_documented
@@ -136,8 +136,8 @@ class Formed:
     def output_type(self, name: str, inputs: Inputs) -> DataType:
         """Returns the data type of a graph output."""
         field = self.outputs[name]
-        data_type = inputs.desc.tensors[field].data_type
-        return data_type if field in inputs.desc.outputs else self.mapped.feeds.get(field, data_type)
+        others = self.mapped.lowering.output_types if field in inputs.desc.outputs else self.mapped.feeds
+        return others.get(field, inputs.desc.tensors[field].data_type)
 
     def output_sizes(self, name: str, inputs: Inputs) -> tuple[int, ...]:
         """Returns the sizes that a graph output has after a run on these inputs.
@@ -159,8 +159,16 @@ class Formed:
 
     def expected_array(self, name: str, inputs: Inputs) -> np.ndarray:
         """Returns what a graph output must be. Elements for which more than one bit pattern is right are masked."""
-        bits, sizes = self.expected(name, inputs), self.output_sizes(name, inputs)
-        return masked_array(self.output_type(name, inputs), sizes, bits)
+        bits, sizes, given = (
+            self.expected(name, inputs),
+            self.output_sizes(name, inputs),
+            self.output_type(name, inputs),
+        )
+        field = self.outputs[name]
+        if field not in inputs.desc.outputs:
+            return masked_array(given, sizes, bits)
+        array = masked_array(inputs.desc.tensors[field].data_type, sizes, bits)
+        return array.astype(dtype_of(given), copy=False)
 
 
 def plain_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:

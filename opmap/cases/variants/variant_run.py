@@ -9,7 +9,7 @@ from typing import Literal, cast
 import msgspec
 import numpy as np
 
-from ...engines.arrays import bytes_of, dtype_of, wrong_array
+from ...engines.arrays import as_described, bytes_of, dtype_of, wrong_array
 from ...engines.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run
 from ...tensors import Tensor, settled
 from .formed import Formed, Inputs
@@ -137,6 +137,13 @@ class VariantRun:
         if problem:
             return Check(label, inputs, field, formed.expected(name, inputs), None, problem)
         is_output = field in inputs.desc.outputs
+        own = inputs.desc.tensors[field].data_type
+        if is_output and own is not data_type:
+            described = as_described(array, own)
+            if described is None:
+                problem = f"the output must hold numbers of {own.name}, got {array.min()} to {array.max()}"
+                return Check(label, inputs, field, formed.expected(name, inputs), None, problem)
+            array, data_type = described, own
         inputs = inputs.of(field) if is_output else inputs
         sizes = inputs.desc.tensors[field].sizes if is_output else formed.output_sizes(name, inputs)
         elements = bytes_of(array, data_type)

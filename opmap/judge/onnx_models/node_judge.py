@@ -13,10 +13,11 @@ import numpy as np
 from ...cases.case import Case
 from ...cases.variants import Check
 from ...descriptors import pad
-from ...engines.arrays import dtype_of, from_array, wrong_array
+from ...engines.arrays import as_described, dtype_of, from_array, wrong_array
 from ...engines.sessions import CPU
 from ...errors import InputError
 from ...mapping.dxdispatch import desc_json
+from ...operators import OPERATORS
 from ...tensors import settled
 from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 from ..compare import differences, unravel
@@ -110,6 +111,10 @@ class NodeJudge:
             shapes = {values[name].shape for values in self._opinions(node, arrays).values() if values}
             shape = output.sizes if array.shape in shapes else shape
         array = array.reshape(shape)
+        lowering = OPERATORS[case.desc.operator].expressed(case.desc)
+        if lowering and inputs.output_field in lowering.output_types:
+            described = as_described(array, output.data_type)
+            array = array if described is None else described
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
         actual = None if problem else settled(inputs.expected, from_array(array))
         label = name if len(names) > 1 else ""

@@ -188,7 +188,7 @@ def judged(folders):
                 except InputError as error:
                     assert "must have a file for each input" in str(error)  # a sequence
                     continue
-                unknown = [r for r in records if r.case == "model" and "not a registered function/op" in r.message]
+                unknown = [r for r in records if r.case == "model" and re.search(NOT_ON_CPU, r.message)]
                 wrong += [
                     (folder.name, r.verdict, r.message)
                     for r in records
@@ -198,8 +198,11 @@ def judged(folders):
     return counts, wrong
 
 
+NOT_ON_CPU = "not a registered function/op|has no kernel of|not defined for empty set|numpy.float32"
+"""What the message of a model says that the CPU EP, or ONNX, does not run."""
+
 REASONS = {
-    "type": r"BFLOAT16|ATensor.DataType|IndicesTensor.DataType",
+    "type": r"BFLOAT16|ATensor.DataType|IndicesTensor.DataType|InputTensor.DataType",
     "subgraph": "inside",
     "no values": "AffineGrid",
     "empty": r"DirectML has no empty tensors|must be 1 to 4294967295, got 0",
