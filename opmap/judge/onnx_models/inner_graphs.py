@@ -232,5 +232,6 @@ def _scan(
     scanned = arrays[len(arrays) - count :]
     if any(not array.shape[axis] for array, axis in zip(scanned, axes, strict=True)):
         return None
-    first = [np.take(a, -backward, axis) for a, axis, backward in zip(scanned, axes, directions, strict=True)]
+    # of a list of numbers, NumPy gives a number and no array
+    first = [np.asarray(np.take(a, -back, axis)) for a, axis, back in zip(scanned, axes, directions, strict=True)]
     return dict(zip((value.name for value in body.input), [*arrays[: len(arrays) - count], *first], strict=True))
