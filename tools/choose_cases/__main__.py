@@ -58,7 +58,7 @@ def choose(
     have one number of random cases together; each variant gets cases of one of them, but some of each are serialized.
     """
     family = family or [operator]
-    turn, of = family.index(operator), len(family)
+    of = len(family)
     model = _model(operator) if operator.lower else None
     chosen = rows.choose(operator, draws)
 
@@ -89,10 +89,17 @@ def choose(
             made[part] = under_conditions.choose(operator.name, before, count, pool)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
-    own = [v for i, v in enumerate(VARIANTS.values()) if i % of == turn or v.share == "descriptors"]
-    if of > 1:
-        own = [replace(variant, share="few") if variant.share == "descriptors" else variant for variant in own]
-    return msgspec.structs.replace(found, variants=_variants(made, found, operator, own))
+    return msgspec.structs.replace(found, variants=_variants(made, found, operator, own_variants(operator, family)))
+
+
+def own_variants(operator: Operator, family: Sequence[Operator]) -> list[Variant]:
+    """Returns the variants that an operator of a family gets cases of."""
+    with_nodes = [other for other in family if other.lower]
+    if len(with_nodes) < 2 or operator not in with_nodes:
+        return [*VARIANTS.values()]
+    turn, of = with_nodes.index(operator), len(with_nodes)
+    variants = [replace(v, share="each") if v.share == "descriptors" else v for v in VARIANTS.values()]
+    return [v for i, v in enumerate(variants) if i % of == turn or v.share == "each"]
 
 
 def _has_choice(name: str) -> bool:

@@ -33,7 +33,7 @@ def in_variants(pool: Sequence[Case], tier: Tier, variants: Iterable[Variant]) -
         if tier == "smoke":
             share = "one"
         else:
-            share = variant.share
+            share = "few" if variant.share == "each" else variant.share
             if tier == "full" and share in ("descriptors", "one"):
                 continue
         if (variant.base, share) not in of_bases:

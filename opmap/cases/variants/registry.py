@@ -20,7 +20,7 @@ from .forms import FORMS
 from .proofs import Proof
 from .run_modes import PLAIN, RUN_MODES, RunMode
 
-Share = Literal["all", "descriptors", "values", "few", "one"]
+Share = Literal["all", "descriptors", "values", "few", "each", "one"]
 """How many cases of `standard` a variant gets, for each operator.
 
 - `all`: every case.
@@ -28,6 +28,7 @@ Share = Literal["all", "descriptors", "values", "few", "one"]
   values.
 - `values`: enough cases for each class of data type, index type, rank class and axis class.
 - `few`: the same without the data type, for a variant that costs much time.
+- `each`: as `few`, but for each operator of a family; of other shares each variant has cases of one of them.
 - `one`: one case, for a variant that is not worth more."""
 
 
