@@ -222,7 +222,8 @@ def operator_desc(node: OperatorNode) -> OperatorDesc:
     path = _shown(node.name)
     if node.operator not in OPERATORS:
         names = ", ".join(f"{_OPERATOR}{name}" for name in OPERATORS)
-        raise InputError(f"must be one of {names}, got {_shown(node.type)}", path=f"{path}.type")
+        message = f"must be an operator that opmap knows, got {_shown(node.type)}; it knows {names}"
+        raise InputError(message, path=f"{path}.type")
     cls: type[OperatorDesc] = OPERATORS[node.operator].descriptor
     members: dict[str, Any] = {}
     kinds: tuple[tuple[Literal["input", "output"], Sequence[SerializedTensor]], ...]

@@ -47,7 +47,7 @@ def run(model, feeds):
     return make
 
 
-MOVES = "g (float[3,4] x) => (float[4,3] y) { [first] t = Transpose <perm = [1, 0]> (x) n = Neg (t) [second] y = Tile (n, one) }"
+MOVES = "g (float[3,4] x) => (float[4,3] y) { [first] t = Transpose <perm = [1, 0]> (x) n = Exp (t) [second] y = Tile (n, one) }"
 MOVES = MOVES.replace("(float[4,3] y) {", "(float[4,3] y) <int64[2] one = {1, 1}> {")
 
 
@@ -147,7 +147,7 @@ class TestModelAsItIs:
 
     def test_folded_nodes_change_no_other(self, tmp_path, capsys):
         """A node of constants is folded; the others are judged as in the user's session."""
-        text = "g (float[3] x) => (float[3] y) <float[2] c = {1, 2}, int64[1] i = {1}> { [one] k = Gather (c, i) m = Mul (x, k) [two] y = Transpose (m) }"
+        text = "g (float[3] x) => (float[3] y) <float[2] c = {1, 2}, int64[1] i = {1}> { [one] k = Gather (c, i) m = Pow (x, k) [two] y = Transpose (m) }"
         code, (one, two) = checked(capsys, write(tmp_path / "m.onnx", text))
         assert (0, "pass", "folded", "pass", "ran") == (
             code,

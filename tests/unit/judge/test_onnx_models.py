@@ -347,14 +347,14 @@ class TestBranches:
 
     def test_same_names(self, tmp_path, capsys):
         """Values of two branches have one name: each node is judged with its own."""
-        first = choice("z", "n = Neg (x) [one] v = Gather (n, i)", self.PLAIN)
-        second = choice("y", "n = Abs (x) [two] v = Gather (n, i)", self.PLAIN)
+        first = choice("z", "n = Exp (x) [one] v = Gather (n, i)", self.PLAIN)
+        second = choice("y", "n = Sqrt (x) [two] v = Gather (n, i)", self.PLAIN)
         found = self.checked(capsys, tmp_path / "m", first, second, outputs="z y")
         assert ("pass", "pass") == (found["one"][0], found["two"][0])
 
     def test_not_an_output(self, tmp_path, capsys):
         """The output of a node is no output of the branch: it is judged apart."""
-        node = choice("y", "[one] u = Gather (x, i) v = Neg (u)", self.PLAIN)
+        node = choice("y", "[one] u = Gather (x, i) v = Exp (u)", self.PLAIN)
         self.checked(capsys, tmp_path / "m", node)
         _, records = checked(capsys, tmp_path / "m")
         assert ["pass", "pass"] == [record["verdict"] for record in records]

@@ -84,7 +84,7 @@ class TestDispatch:
         record = self.record("resources", "indices", "initialValues", to="deferred")
         assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.error_at)
         assert "DML_OPERATOR_GATHER" == record.operator
-        assert None is self.record("dispatchables", "gather", "type", to="TOP_K").operator
+        assert None is self.record("dispatchables", "gather", "type", to="GEMM").operator
 
 
 class TestRecords:

@@ -168,7 +168,7 @@ class TestCompare:
     def test_unknown_operator(self):
         """Only a node of an operator in OPERATORS has a descriptor."""
         for type in ("DML_OPERATOR_CAST", "GATHER"):
-            with pytest.raises(InputError, match=f"must be one of DML_OPERATOR_ELEMENT_WISE_IDENTITY, .*, got {type}"):
+            with pytest.raises(InputError, match=f"must be an operator that opmap knows, got {type}; it knows DML_"):
                 operator_desc(dataclasses.replace(node_for(GATHER.lowered_as), type=type))
 
     def test_constants(self):
