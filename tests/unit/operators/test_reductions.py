@@ -2,15 +2,19 @@
 the CPU EP.
 """
 
+import io
 from collections import Counter
+from contextlib import redirect_stdout
 from fractions import Fraction
 from math import isfinite, prod
 
 import numpy as np
+import onnx
 import pytest
 
 from opmap import SessionOptions, ValidationRun
 from opmap.cases.random_cases import draw_any, draw_case
+from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.engines.arrays import to_array
 from opmap.operators import OPERATORS, emitted
@@ -261,3 +265,34 @@ class TestReduce:
         desc = emitted(op_type, [tensor], {"axes": (-1, 0)})
         assert (function, (2, 0), (1, 3, 1)) == (desc.named_numbers["Function"], desc.axes, desc.output.sizes)
         assert (0, 1, 2) == emitted(op_type, [tensor], {}).axes
+
+
+class TestGivenNodes:
+    """`check` on nodes of users."""
+
+    def judged(self, tmp_path, text, *, code):
+        """The lines that `check` prints for a model on the CPU EP."""
+        path = tmp_path / "m.onnx"
+        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {text}'), path)
+        lines = io.StringIO()
+        with redirect_stdout(lines):
+            assert code == main(["check", "--provider", "cpu", str(path)])
+        return lines.getvalue()
+
+    def test_indices_of_top_k(self, tmp_path):
+        """The DirectML EP declares them UINT64; the bits are those of ONNX's INT64."""
+        text = "(float[2,4] x) => (float[2,2] y, int64[2,2] i) <int64[1] k = {2}> {y, i = TopK<axis = -1>(x, k)}"
+        assert "pass" in self.judged(tmp_path, text, code=0)
+
+    def test_no_axes(self, tmp_path):
+        """Without axes a node reduces all dimensions, or none: the page says nothing of none."""
+        axes = "int64[0] a = {}"
+        text = f"(float[2,3] x) => (float[1,1] y) <{axes}> {{y = ReduceSum(x, a)}}"
+        assert "1 pass" in self.judged(tmp_path, text, code=0)
+        text = f"(float[2,3] x) => (float[2,3] y) <{axes}> {{y = ReduceSum<noop_with_empty_axes = 1>(x, a)}}"
+        assert "judged by ONNX" in self.judged(tmp_path, text, code=0)
+
+    def test_axis_of_cum_sum(self, tmp_path):
+        """It is an input, and may be negative."""
+        text = "(int32[2,3] x) => (int32[2,3] y) <int64 a = {-1}> {y = CumSum<reverse = 1>(x, a)}"
+        assert "pass" in self.judged(tmp_path, text, code=0)
