@@ -50,10 +50,9 @@ class ModelDraft:
         node: onnx.NodeProto = next(n for n in self.graph.node if n.name == self.mapped.lowering.op_type)
         return node
 
-    @property
-    def output_type(self) -> int:
-        """The output's type, as onnx.TensorProto has it."""
-        return ELEMENT_TYPES[self.mapped.desc.output.data_type]
+    def output_type(self, field: str) -> DataType:
+        """Returns the data type that the node gives an output."""
+        return self.mapped.lowering.output_types.get(field, self.mapped.desc.tensors[field].data_type)
 
     def formed(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from ...mapping import MappedModel
+from ...mapping import ELEMENT_TYPES, MappedModel
 from ...operators import OPERATORS, Substitution
 from .drafts import ModelDraft, form
 from .formed import Formed, Inputs, plain_feeds
@@ -51,7 +51,8 @@ def _dynamic(draft: ModelDraft, dimensions: _Dimensions) -> Formed:
     for value in draft.graph.output:
         sizes = draft.mapped.desc.tensors[value.name].sizes if lowering.output_shape is None else lowering.output_shape
         shape = dimensions(value.name, len(sizes))
-        value.CopyFrom(helper.make_tensor_value_info(value.name, draft.output_type, shape))
+        data_type = ELEMENT_TYPES[draft.output_type(value.name)]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, data_type, shape))
     return draft.formed(feeds=partial(_shaped_feeds, draft.mapped), dynamic=True)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...descriptors import TensorDesc
 from ...operators import Substitution
+from ...tensors import DataType
 from .drafts import ModelDraft, concat, constant, form
 from .formed import Formed, Inputs, plain_feeds
 
@@ -133,19 +133,19 @@ def _unused_input(draft: ModelDraft) -> Formed | None:
 def _second_output(draft: ModelDraft) -> Formed | None:
     """A second graph output is an Identity of the data."""
     field, tensor = draft.data[0], draft.value(draft.data[0])
-    return _read_again(draft, field, TensorDesc(tensor.data_type, tensor.sizes))
+    return _read_again(draft, field, tensor.data_type, tensor.sizes)
 
 
 @form("output-read")
 def _output_read(draft: ModelDraft) -> Formed | None:
     """Another node reads the output too, and makes a second output of it."""
-    return _read_again(draft, draft.output, draft.mapped.desc.output)
+    return _read_again(draft, draft.output, draft.output_type(draft.output), draft.mapped.desc.output.sizes)
 
 
-def _read_again(draft: ModelDraft, field: str, desc: TensorDesc) -> Formed:
+def _read_again(draft: ModelDraft, field: str, data_type: DataType, sizes: tuple[int, ...]) -> Formed:
     """Returns the form with an Identity of a value as its second output."""
     draft.graph.node.append(helper.make_node("Identity", [field], [SECOND], SECOND))
-    draft.add_output(SECOND, desc.data_type, desc.sizes)
+    draft.add_output(SECOND, data_type, sizes)
     return draft.formed(outputs={**_own(draft), SECOND: field})
 
 
@@ -167,7 +167,7 @@ def _same_twice(draft: ModelDraft) -> Formed | None:
         again.input[:] = [names.get(name, name) for name in node.input]
         again.output[:] = [names[name] for name in node.output]
     for field, desc in draft.mapped.desc.outputs.items():
-        draft.add_output(names[field], desc.data_type, desc.sizes)
+        draft.add_output(names[field], draft.output_type(field), desc.sizes)
     return draft.formed(outputs=_own(draft) | {names[field]: field for field in draft.outputs})
 
 
