@@ -162,7 +162,7 @@ def element_wise(
     if op_type:
         words = {attribute: words[0] for attribute, words in others.get("modes", {}).items()}
         opset = max(OPSET, others.get("oldest_opset", 0))
-        others["takes"] = partial(takes, op_type, opset)
+        others.setdefault("takes", partial(takes, op_type, opset))
         others["lower"] = partial(lower, op_type, opset, attributes_of or (lambda desc: words))
         others["descriptors_of_node"] = partial(descriptors_of_node, spec.name, numbers_of)
     return Operator(
@@ -183,12 +183,6 @@ def _rounding_mode(desc: Any) -> Attributes:
     if desc.rounding_mode != 0:
         raise not_expressible(f"RoundingMode {desc.named_numbers['RoundingMode']}: a Round node rounds halves to even")
     return {}
-
-
-def _of_integers(desc: Any) -> Attributes:
-    if desc.output.data_type.kind == "float":
-        raise not_expressible("a Mod node of floats has the sign of the first number: fmod must be 1")
-    return {"fmod": 0}
 
 
 def _in_order(desc: Any) -> Attributes:
@@ -273,7 +267,12 @@ FAMILY = (
         newest_opset=21,
     ),
     element_wise("MODULUS_TRUNCATE", "Mod", modes={"fmod": (1,)}),
-    element_wise("MODULUS_FLOOR", "Mod", modes={"fmod": (0, None)}, attributes_of=_of_integers),
+    element_wise(
+        "MODULUS_FLOOR",
+        "Mod",
+        modes={"fmod": (0, None)},
+        takes=lambda data_type: data_type.kind != "float",  # of floats, a Mod node has the sign of the first number
+    ),
     element_wise("DIFFERENCE_SQUARE"),
     element_wise("CLIP1", "Clip", constant_inputs={1: "min", 2: "max"}, attributes_of=_in_order, numbers_of=_limits),
     element_wise("NEGATE", "Neg"),
