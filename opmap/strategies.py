@@ -134,8 +134,7 @@ def sequences(*, kind: str = "session") -> st.SearchStrategy[Plan]:
     """
     if kind not in GROUPS:
         raise ValueError(f"kind must be one of {', '.join(GROUPS)}, got {kind!r}")
-    allowed = available(kind) - {"one-session"}  # the DirectML EP's documentation does not allow it
-    return _sequences(allowed).filter(lambda plan: any(isinstance(a, Running) for a in plan.actions))
+    return _sequences(available(kind)).filter(lambda plan: any(isinstance(a, Running) for a in plan.actions))
 
 
 _SEEDS = st.integers(0, 2**16)

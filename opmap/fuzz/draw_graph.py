@@ -14,13 +14,7 @@ from ..tensors import DataType, Tensor
 from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
 from .pieces import MAX_ELEMENTS, draw_piece
 from .reference import Attribute, Invalid, Scalar, Sizes, Value, inferred, tried
-from .table import OPSET, Piece, pieces, table
-
-_DATA_TYPES = {
-    "narrow": (DataType.UINT8, DataType.FLOAT16, DataType.INT16, DataType.INT8, DataType.UINT16),
-    "wide": (DataType.INT64, DataType.FLOAT64, DataType.UINT64),
-    "whole": (DataType.INT32, DataType.INT64),
-}
+from .table import OPSET, Piece, pieces, table, types_of
 
 
 def chance(source: RandomSource, one_in: int, allowed: bool = True) -> bool:
@@ -54,8 +48,8 @@ class _GraphDrawing:
 
     def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
         self.random, self.on = source, switches
-        groups = [types for switch, types in _DATA_TYPES.items() if chance(source, 3, switch in switches)]
-        self.data_type = pick(source, groups[0]) if groups else DataType.FLOAT32
+        groups = [name for name in ("narrow", "wide", "whole") if chance(source, 3, name in switches)]
+        self.data_type = pick(source, types_of(table().types[groups[0]])) if groups else DataType.FLOAT32
         self.sources: list[Source] = []
         self.nodes: list[Node] = []
         self.shown: set[str] = set()

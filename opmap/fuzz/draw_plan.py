@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Literal
 
 import msgspec
 
@@ -22,7 +21,6 @@ from .plan import (
     AnyAction,
     Binding,
     Dropping,
-    Examining,
     Getting,
     Misfeeding,
     Opening,
@@ -33,6 +31,7 @@ from .plan import (
     RunningBound,
     SeededInputs,
     Unbinding,
+    Unfit,
     Updating,
 )
 from .reference import Invalid
@@ -122,8 +121,7 @@ class PlanDrawing:
             (3, self.bind, "bind" in on),
             (6, self.run_values, "values" in on),
             (4, self.overlap, bool(on & {"overlap", "one-session"})),
-            (3, self.update, bool(on & {"update", "strided"})),
-            (12, self.examine, "examine" in on),
+            (3, self.update, bool(on & {"update", "strided", "wrong-update"})),
             (6, self.get, bool(on & {"keep", "update", "preallocated", "values"})),
         ):
             if chance(self.random, one_in, allowed):
@@ -242,18 +240,16 @@ class PlanDrawing:
         """Returns a method that takes arrays: run_async needs threads."""
         return "async" if mostly(self.random, 3, self.state.sessions[session].threads > 1) else "run"
 
-    def _wrong(self) -> Literal["", "type", "rank", "size", "sizes"]:
+    def _wrong(self, switch: str) -> Unfit:
         """Returns what is wrong with a value; mostly nothing."""
-        return pick(self.random, ("type", "rank", "size", "sizes")) if self._chance_of("wrong-call", 6) else ""
-
-    def _chance_of(self, switch: str, one_in: int) -> bool:
-        return chance(self.random, one_in, switch in self.on)
+        is_wrong = chance(self.random, 6, switch in self.on)
+        return pick(self.random, ("type", "rank", "size", "sizes")) if is_wrong else ""
 
     def overlap(self) -> None:
         """Runs two sessions, or one of them twice, at the same time."""
         names = [name for name, session in self.state.sessions.items() if not session.replay]
-        if names and self._chance_of("one-session", 2):
-            names = [*names[-1:], *names[-1:]]
+        if chance(self.random, 2, "one-session" in self.on):
+            names = names[-1:] * 2
         if len(names) < 2:
             self.open_session()
             return
@@ -307,7 +303,7 @@ class PlanDrawing:
             if mostly(self.random, 3, "preallocated" in self.on):
                 value = self._new("v")
                 place = HOST if chance(self.random, 3) else DEVICE
-                wrong = self._wrong()
+                wrong = self._wrong("wrong-call")
                 put = Putting(value=value, graph=number, name=name, round=round, place=place, wrong=wrong)
                 if self._try(put):
                     outputs[name] = value
@@ -349,7 +345,7 @@ class PlanDrawing:
                 self._try(Getting(value=value))
             updating = Updating(value=value, name=name, graph=number, round=self._round(number))
             strided = chance(random, 2, "strided" in self.on)
-            self._try(msgspec.structs.replace(updating, strided=strided, wrong=self._wrong()))
+            self._try(msgspec.structs.replace(updating, strided=strided, wrong=self._wrong("wrong-update")))
             if chance(random, 2):
                 self._try(Getting(value=value))
 
@@ -377,7 +373,3 @@ class PlanDrawing:
         self._try(Dropping(name=name))
         if not self.state.sessions:
             self.open_session()
-
-    def examine(self) -> None:
-        """Asks a session for its evidence."""
-        self._try(Examining(session=self._session()))

@@ -5,9 +5,8 @@ A feature that comes from a switch has the name of the switch, so that the switc
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 
 import msgspec
@@ -44,6 +43,9 @@ _OPERATOR = "node:"
 _PIECE = "piece:"
 """The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs
 it."""
+
+_GROUPS = {piece.name: piece.group for piece in pieces()}
+"""The group of each entry of the table."""
 
 _SIMPLEST = "identity"
 """What a shrunk plan has if any operator shows the failure, an Identity or a Concat of one input: no find needs it."""
@@ -168,14 +170,11 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
     }
     operators |= {f"{_OPERATOR}{node.op}" for node in registered}
     lines = [node for node in nodes if node.lines]
-    computing = {name for node in lines for name in (*node.operators(), *_groups()[node.op], f"{_PIECE}{node.op}")}
+    computing = {
+        name for node in lines for name in (*node.operators(), _GROUPS.get(node.op, node.op), f"{_PIECE}{node.op}")
+    }
     kinds = {word for s in sources for word in (s.kind, s.span)} - {"input", "constant", ""}
     return frozenset(_those(conditions) | direct | operators | computing | kinds)
-
-
-@cache
-def _groups() -> Mapping[str, tuple[str, ...]]:
-    return defaultdict(tuple, {piece.name: (piece.group,) for piece in pieces()})
 
 
 def _of_setup(action: Opening) -> set[str]:
@@ -213,7 +212,6 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
     places = {place for binding in bindings for place in binding.outputs.values()}
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
     put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
-    wrong |= {f"wrong-update-{a.wrong}" for a in plan.actions if isinstance(a, Updating) and a.wrong}
     wrong |= {f"wrong-output-{put[place]}" for place in places if place in put}
     conditions = {
         "several-sessions": others,
@@ -250,6 +248,7 @@ def _of_values(plan: Plan) -> set[str]:
         "read-value": any(isinstance(a, Getting) for a in plan.actions),
         "update": any(isinstance(a, Updating) for a in plan.actions),
         "strided": any(isinstance(a, Updating) and a.strided for a in plan.actions),
+        "wrong-update": any(isinstance(a, Updating) and a.wrong for a in plan.actions),
         "empty-value": any(0 in infer(plan.graphs[a.graph], a.round.sizes)[a.name].sizes for a in values),
     }
     return _those(conditions)

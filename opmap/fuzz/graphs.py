@@ -22,7 +22,7 @@ from ..descriptors import OperatorDesc, TensorDesc
 from ..engines.arrays import from_array, to_array
 from ..errors import OpmapError
 from ..operators import OPERATORS, emitted
-from ..tensors import DataType, Tensor, to_bits
+from ..tensors import DataType, Tensor, float_limits, to_bits
 from . import reference
 from .reference import Attribute, Invalid, Kernel, Scalar, Sizes, Value
 from .table import OPSET, table
@@ -273,7 +273,7 @@ def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict
             try:
                 desc, fields, bounds = described(node.kernel, inputs)
             except Invalid:
-                if not has_empty(inputs):
+                if not has_empty((*inputs, *(values[name] for name in node.outputs))):
                     raise
                 return  # a descriptor has no sizes of 0; with others its numbers may not fit
             counted = {field.name for field in desc.spec().fields if field.values}  # numbers, which are never negative
@@ -394,8 +394,8 @@ def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None
         picked_of = [numbers_of[(seed * 5 + i * (1 if simple else 3)) % len(numbers_of)] for i in range(count)]
         return Tensor(data_type, sizes, to_bits(data_type, picked_of))
     if gentle:
-        low, step = (-12, 1) if data_type.kind != "unsigned" else (1, 1)
-        whole = [low + (seed * 7 + i * (1 if simple else 11)) % 25 * step for i in range(count)]
+        low = -12 if data_type.kind != "unsigned" else 1
+        whole = [low + (seed * 7 + i * (1 if simple else 11)) % 25 for i in range(count)]
         part = 4 if data_type.kind == "float" and seed % 3 == 0 else 1
         return Tensor(data_type, sizes, to_bits(data_type, [n / part if part > 1 else n for n in whole]))
     if simple:
@@ -408,6 +408,5 @@ def fill(source: Source, sizes: Sizes, seed: int, limits: tuple[int, int] | None
 def _holds(data_type: DataType, number: float) -> bool:
     """Returns whether a data type has a number, for a float at least nearly."""
     if data_type.kind == "float":
-        return abs(number) <= {2: 65504.0, 4: 3e38, 8: 1e308}[data_type.size]
-    bits = 8 * data_type.size - (data_type.kind == "signed")
-    return number == int(number) and -(1 << bits if data_type.kind == "signed" else 0) <= number < 1 << bits
+        return abs(number) <= float_limits(data_type)[1]
+    return number == int(number) and data_type.limits[0] <= number <= data_type.limits[1]

@@ -27,6 +27,10 @@ Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 """What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""
 
 
+Unfit = Literal["", "type", "rank", "size", "sizes"]
+"""What is wrong with a value: it is of another type, rank or size, or its sizes are others with as many elements."""
+
+
 class SeededInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The values of one run.
 
@@ -106,7 +110,7 @@ class Putting(Action, frozen=True):
     graph: int = 0
     round: SeededInputs = SeededInputs()
     place: str = "device"
-    wrong: Literal["", "type", "rank", "size", "sizes"] = ""
+    wrong: Unfit = ""
 
 
 class Updating(Action, frozen=True):
@@ -120,7 +124,7 @@ class Updating(Action, frozen=True):
     graph: int = 0
     round: SeededInputs = SeededInputs()
     strided: bool = False
-    wrong: Literal["", "type", "rank", "size", "sizes"] = ""
+    wrong: Unfit = ""
 
 
 class Getting(Action, frozen=True):
@@ -143,12 +147,6 @@ class Dropping(Action, frozen=True):
     name: str
 
 
-class Examining(Action, frozen=True):
-    """Asks a session for its evidence."""
-
-    session: str
-
-
 class Clearing(Action, frozen=True):
     """Releases everything."""
 
@@ -165,7 +163,6 @@ AnyAction = (
     | Getting
     | Misfeeding
     | Dropping
-    | Examining
     | Clearing
 )
 

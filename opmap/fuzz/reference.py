@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import inf, prod
 from typing import NamedTuple
 
@@ -65,10 +65,8 @@ _MARGIN = 4
 outputs."""
 
 
-@cache
-def _exact(name: str) -> frozenset[str]:
-    """Returns operators by how exact they are; see the table in pieces.toml."""
-    return frozenset(table().exact[name].split())
+_EXACT = {name: frozenset(operators.split()) for name, operators in table().exact.items()}
+"""Operators by how exact they are; see the table in pieces.toml."""
 
 
 class Invalid(Exception):
@@ -332,9 +330,12 @@ def _computed(
 ) -> tuple[tuple[Tensor, ...], tuple[float, ...]]:
     arrays = [to_array(Tensor.from_bytes(*item)) if item else None for item in key]
     used = operators(kernel) if kernel.lines else [kernel.op]
-    rounds = not _exact("always").issuperset(used)
-    whole_only = (_exact("always") | _exact("whole") | _exact("sums")).issuperset(used)
+    rounds = not _EXACT["always"].issuperset(used)
+    whole_only = (_EXACT["always"] | _EXACT["whole"] | _EXACT["sums"]).issuperset(used)
     outputs = _run(kernel, arrays)
+    known = _inferred(kernel, tuple(item and Value(*item[:2]) for item in key))
+    if isinstance(known, str) or any(v.sizes != a.shape for v, a in zip(known, outputs, strict=False)):
+        raise Invalid("other sizes than ONNX infers")
     floats = [a for a in (*arrays, *outputs) if a is not None and a.dtype.kind == "f" and a.size]
     largest = LARGEST if rounds else inf
     if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= largest for a in floats):
@@ -351,10 +352,10 @@ def _computed(
                     raise Invalid("an output depends on rounding")
                 spread[at] = max(spread[at], float(difference))
     short = any(a.dtype == np.float16 for a in floats)  # the sums inside may be larger than what they add up to
-    whole_only = whole_only and not (short and _exact("sums").intersection(used))
+    whole_only = whole_only and not (short and _EXACT["sums"].intersection(used))
     with np.errstate(invalid="ignore"):  # NaN is no whole number
         exact = whole_only and all((a == np.round(a)).all() and np.abs(a).max() <= _WHOLE for a in floats)
-    rounded = outputs if (_exact("always") | _exact("outputs")).issuperset(used) else (*arrays, *outputs)
+    rounded = outputs if (_EXACT["always"] | _EXACT["outputs"]).issuperset(used) else (*arrays, *outputs)
     scale = max((float(np.abs(a).max()) for a in floats if any(a is b for b in rounded)), default=0.0)
     widths = []
     for array, width in zip(outputs, spread, strict=True):

@@ -187,6 +187,10 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
     for data_type in types - {"FLOAT32"} if takes_floats else ():
         plain = tuple(_with(s, data_type="FLOAT32") if s.data_type == data_type else s for s in graph.sources)
         yield _with(graph, sources=plain)
+    most = max((len(s.sizes) for s in graph.sources if s.kind != "constant"), default=0)
+    shorter = [s.kind != "constant" and most == len(s.sizes) > 1 for s in graph.sources]
+    fewer_dimensions = zip(graph.sources, shorter, strict=True)
+    yield _with(graph, sources=tuple(_with(s, sizes=s.sizes[1:]) if short else s for s, short in fewer_dimensions))
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
         for lower in lower_numbers(n, 1):
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
@@ -198,9 +202,8 @@ def _plainer_nodes(node: Node) -> Iterator[Node]:
     for op, attributes in plainer:
         if node.op == op and len(node.inputs) == 1:
             break
-        for name in node.inputs if len(node.outputs) == 1 else ():
-            if name:
-                yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes, opset=node.opset)
+        for name in filter(None, node.inputs) if len(node.outputs) == 1 else ():
+            yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes, opset=node.opset)
 
 
 def _of_size(source: Source, size: int, lower: int) -> Source:

@@ -25,7 +25,6 @@ from .plan import (
     Binding,
     Clearing,
     Dropping,
-    Examining,
     Getting,
     Misfeeding,
     Opening,
@@ -78,7 +77,6 @@ class _Session:
     sizes: dict[str, Sizes] = field(default_factory=dict)
     copied: dict[str, Tensor] = field(default_factory=dict)
     """What values on the host held when they were bound: a provider with a device may copy them then, or later."""
-    examined: bool = False
 
 
 class _Named(dict[str, T]):
@@ -247,13 +245,6 @@ class State:
         if self.sessions.pop(action.name, None) is None and self.values.pop(action.name, None) is None:
             raise Invalid(action.name)
         return ExpectedStep(steps.Drop(name=action.name))
-
-    def _examining(self, action: Examining) -> ExpectedStep:
-        session = self.sessions[action.session]
-        if session.examined:
-            raise Invalid("a profile ends once")
-        session.examined = True
-        return ExpectedStep(steps.Examine(session=action.session))
 
     def _clearing(self, action: Clearing) -> ExpectedStep:
         self.sessions, self.values = _Named(), _Named()

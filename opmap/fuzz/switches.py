@@ -14,7 +14,10 @@ from .table import table
 SWITCHES: dict[str, int] = {name: one_in for group in table().switches.values() for name, one_in in group.items()}
 """Switch -> one in how many plans has it."""
 
-GROUPS = tuple(table().switches)
+PROBES = frozenset(table().switches["probe"])
+"""Switches of what every ONNX Runtime does wrong, or documents as not supported: a search compares with a control."""
+
+GROUPS = tuple(name for name in table().switches if name != "probe")
 """The groups of switches. Each kind of provider has the groups up to its own."""
 
 

@@ -12,13 +12,6 @@ from ..tensors import DataType
 OPSET = 17
 """The opset of most models. From 18 on the DirectML EP leaves more operators to the CPU EP."""
 
-_TYPES = {
-    "floats": "FLOAT32 FLOAT16",
-    "numbers": "FLOAT32 FLOAT16 INT32 INT64",
-    "all": "FLOAT32 FLOAT16 FLOAT64 INT32 INT64 INT8 INT16 UINT8 UINT16 UINT64",
-}
-"""Names for several types."""
-
 
 class Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One entry of the table; see there."""
@@ -36,12 +29,13 @@ class Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @property
     def data_types(self) -> tuple[DataType, ...]:
         """The types that T may be."""
-        return tuple(DataType[name] for name in _TYPES.get(self.types, self.types).split())
+        return types_of(table().types.get(self.types, self.types))
 
 
 class _Table(msgspec.Struct, frozen=True):
     """What pieces.toml holds; see there."""
 
+    types: dict[str, str]
     exact: dict[str, str]
     switches: dict[str, dict[str, int]]
     activations: tuple[str, ...]
@@ -60,3 +54,8 @@ def table() -> _Table:
 def pieces() -> tuple[Piece, ...]:
     """Returns the pieces of the table."""
     return table().pieces
+
+
+def types_of(names: str) -> tuple[DataType, ...]:
+    """Returns data types by their names, which stand in one text."""
+    return tuple(DataType[name] for name in names.split())

@@ -19,7 +19,7 @@ from ...errors import InputError
 from ...fuzz.coverage import unproven
 from ...fuzz.judging import InSetup, of_control
 from ...fuzz.search import Excluded, Find, Progress, Search
-from ...fuzz.switches import available
+from ...fuzz.switches import PROBES, available
 from ...known import KINDS, defects
 from ...reports.finds import FindsFolder, entry, side, steps_of, variant
 from ...reports.results_folder import identity
@@ -123,7 +123,7 @@ def _search(options: Namespace, opened: Provider, folder: FindsFolder, closing: 
         idioms=options.idioms,
         seed=folder.seed,
         seconds=options.seconds,
-        allowed=available(group),
+        allowed=available(group) | (PROBES if group in ("runtime", "directml") else frozenset()),
         excluded=[] if options.no_shipped_known_failures else _shipped(opened),
         keep_on=keep_on,
         limit=options.timeout_per_case,

@@ -48,7 +48,7 @@ from opmap.fuzz.reference import Invalid, _shifted
 from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
-from opmap.fuzz.switches import SWITCHES, available
+from opmap.fuzz.switches import PROBES, SWITCHES, available
 from opmap.fuzz.table import pieces
 from opmap.known import defects
 from opmap.operators import OPERATORS
@@ -56,7 +56,7 @@ from opmap.operators.random_source import SeededSource
 from opmap.reducer import Budget, shrink
 from opmap.tensors import DataType, Tensor
 
-ALL = available("directml")
+ALL = available("directml") | PROBES
 
 
 def search(performer, *, most=400, group="runtime", **changes):
@@ -102,7 +102,7 @@ class TestGraphs:
     def test_every_feature_shows(self):
         """Each switch is a feature of some plan, and each feature that a shipped defect names."""
         seen = set().union(*(f for number in range(900) for f in features(draw_sequence(SeededSource(number), ALL))))
-        assert set(SWITCHES) - seen <= {"whole", "examine"}  # INT32 and INT64; examining changes nothing
+        assert set(SWITCHES) - seen <= {"whole"}  # INT32 and INT64
         shipped = {f for defect in defects() for sequence in defect.sequences for s in sequence for f in s.split()}
         assert shipped and shipped <= seen
 
