@@ -149,9 +149,6 @@ class _GraphDrawing:
         self.nodes.append(node)
         return node.outputs[0]
 
-    def _name(self) -> str:
-        return f"y{len(self.nodes)}"
-
     def _existing(self, data_types: Sequence[DataType]) -> list[str]:
         """Returns the names of values of these types, the newest first, without constants."""
         return [n for n in reversed(self.values) if self.values[n].type in data_types and self.values[n].known is None]
@@ -197,7 +194,7 @@ class _GraphDrawing:
         while wanted and wanted[-1] is None:  # of an operator's two nodes, one may lack the last input
             wanted.pop()
             fields.pop()
-        base = self._name()
+        base = f"y{len(self.nodes)}"
         outputs = (base, *(f"{base}_{at}" for at in range(1, len(desc.outputs))))
         attributes: dict[str, Attribute] = {
             key: Scalar(value.data_type.name, value.bits[0]) if isinstance(value, Tensor) else value
@@ -289,7 +286,7 @@ class _GraphDrawing:
             else:
                 span = "" if source.limit or not spans else pick(self.random, spans)
                 names.append(source.name or self._new_source(source.type, source.sizes, source.limit, span))
-        base = self._name()
+        base = f"y{len(self.nodes)}"
         outputs = (base, *(f"{base}_{at}" for at in range(1, len(node.results))))
         function = mostly(self.random, 4, "function" in self.on)
         self._add(msgspec.structs.replace(node, inputs=tuple(names), outputs=outputs, function=function))
@@ -321,7 +318,7 @@ class _GraphDrawing:
         if op == "Reshape":
             shape = pick(self.random, ((-1,), (1, -1), (-1, 1), (0, -1) if self.values[inputs[0]].sizes else (1,)))
             inputs.append(self._constant(DataType.INT64, (len(shape),), shape))
-        self._add(Node(op=op, inputs=tuple(inputs), outputs=(self._name(),)))
+        self._add(Node(op=op, inputs=tuple(inputs), outputs=(f"y{len(self.nodes)}",)))
 
 
 def draw_other_sizes(source: RandomSource, graph: Graph, *, empty: bool) -> dict[str, Sizes]:

@@ -96,17 +96,12 @@ _CONTEXT = frozenset(
 """Features that two finds of the same steps may differ in: bindings, names, and fusion at run time."""
 
 
-def same_steps(one: Plan, other: Plan) -> bool:
-    """Returns whether two shrunk plans have the same operators and steps, and differ only in their context."""
-    return _without_context(one) == _without_context(other)
-
-
 def operators(plan: Plan) -> list[list[str]]:
     """Returns the operators of each graph, in alphabetical order."""
     return [sorted(name for node in graph.nodes for name in node.operators()) for graph in plan.graphs]
 
 
-def _without_context(plan: Plan) -> tuple[object, object, object]:
+def without_context(plan: Plan) -> tuple[object, object, object]:
     """Returns the features, the operators and the steps of a plan, without its context."""
     needs = [session - _CONTEXT for session in features(plan)]
     steps = [type(a) for a in plan.actions if not isinstance(a, (Putting, Binding, Getting))]

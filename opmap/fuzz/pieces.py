@@ -75,23 +75,19 @@ def draw_piece(
         values: tuple[int | float, ...] | None = None
         if match["values"] is not None:
             convert = float if own.kind == "float" else int
-            values = tuple(convert(_filled(n, numbers)) for n in match["values"].split(",") if n.strip())
+            values = tuple(convert(Template(n).substitute(numbers)) for n in match["values"].split(",") if n.strip())
         bound = match["limit"] or "0"
-        limit = letters[bound] if bound in letters else int(_filled(bound, numbers))
+        limit = letters[bound] if bound in letters else int(Template(bound).substitute(numbers))
         kind: Kind = "input" if values is None else "constant"
         sources.append(
             Source(name=chosen, data_type=own.name, sizes=sizes, kind=kind, values=values or (), limit=limit)
         )
     numbers = names | {letter: str(n) for letter, n in letters.items()}
-    lines = tuple(_filled(Template(line).safe_substitute(names), numbers) for line in piece.lines)
+    lines = tuple(Template(Template(line).safe_substitute(names)).substitute(numbers) for line in piece.lines)
     _, read = made_and_read(lines)  # a word may leave out an input
     used = {name: each for name, each in zip(piece.inputs, sources, strict=True) if name in read}
     node = Node(op=piece.name, inputs=(), outputs=(), lines=lines, formal=tuple(used), results=piece.outputs)
     return node, list(used.values())
-
-
-def _filled(text: str, names: dict[str, str]) -> str:
-    return Template(text).substitute(names)
 
 
 def _size(token: str, letters: dict[str, int]) -> int:

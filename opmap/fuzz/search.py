@@ -30,7 +30,7 @@ from . import reference
 from .coverage import Table, Watched, count, count_pairs, rarity
 from .draw_graph import chance
 from .draw_plan import WAYS, draw_idiom, draw_plan
-from .features import Features, alike, covers, features, needed, operators, same_steps, shared
+from .features import Features, alike, covers, features, needed, operators, shared, without_context
 from .graphs import Graph, Node, Source
 from .handed_over import Maker, maker
 from .judging import SESSIONS, WINDOWS, Failure, Kind, Lost, growth_of, other_answers, perform_plan
@@ -328,7 +328,7 @@ class Search:
             progress.unsupported += 1
         elif failure.kind == "refusal" and any(part in failure.text for part in self.beyond):
             progress.uncompiled += 1
-        elif self._refused_by_control(plan, failure):
+        elif self._fails_on_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
             progress.known += 1
@@ -468,7 +468,7 @@ class Search:
         if got is None:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
-        return got if same and not self._refused_by_control(plan, got) else None
+        return got if same and not self._fails_on_control(plan, got) else None
 
     def _perform(self, plan: Plan, performer: Performer, kind: Kind) -> Failure | None:
         """Performs a plan, or repeats it, to see a failure of this kind."""
@@ -479,12 +479,14 @@ class Search:
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
         return any(known.describes(failure) and covers(known.needs, features(plan)) for known in self.excluded)
 
-    def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
+    def _fails_on_control(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the control fails in the same step. Then the plan is not allowed, and there is no defect."""
-        if self._control is None or not (failure.kind == "refusal" or failure.signature == "accepted"):
+        if self._control is None or failure.kind not in ("refusal", "silent"):
             return False
         other = perform_plan(plan, self._control)
-        return other is not None and other.at <= failure.at
+        if failure.kind == "refusal" or failure.signature == "accepted":
+            return other is not None and other.at <= failure.at
+        return failure.same(other) and other is not None and other.at == failure.at
 
     def _fails_beside(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the CPU EP of the same package shows the same: its version may have a defect of its own, as
@@ -544,7 +546,7 @@ def _are_alike(one: Find, other: Find) -> bool:
     few = says_all or (one.kind != "silent" and (one.unshrunk or other.unshrunk))
     return (
         alike(one.features, other.features)
-        or (one.odd == other.odd and same_steps(one.plan, other.plan))
+        or (one.odd == other.odd and without_context(one.plan) == without_context(other.plan))
         or (few and shared(one.features, other.features))
     )
 

@@ -18,7 +18,7 @@ from ..engines import steps
 from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
 from ..tensors import DataType, Tensor
-from .graphs import SIMPLE_SEEDS, Graph, evaluate, fill, index_limits
+from .graphs import SIMPLE_SEEDS, Graph, evaluate, fill, index_limits, infer
 from .models import build_model, constants
 from .plan import (
     AnyAction,
@@ -274,6 +274,8 @@ class State:
         if not is_source and action.name not in graph.outputs:
             raise Invalid(action.name)
         result = tensors[action.name] if is_source else evaluate(graph, tensors)[action.name]
+        if 0 in result.sizes and 0 not in infer(graph, action.round.sizes)[action.name].sizes:
+            raise Invalid("a value that is empty because of other values")  # nobody could say what such a plan needs
         if is_source and not action.wrong:
             return _Value(result)
         data_type, sizes = result.data_type, result.sizes
