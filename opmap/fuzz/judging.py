@@ -185,7 +185,7 @@ def other_answers(
     The answers are the plan's own, that of the other way (as a fused graph, or node by node), and the expected values.
     The first is empty if one of the ways gives no values.
     """
-    ways = ["node by node (graph fusion off)", "as a fused graph"]
+    ways = ["node by node (graph fusion and optimizations off)", "as a fused graph"]
     if any(FUSION_OFF in a.setup.config for a in plan.actions if isinstance(a, Opening)):
         ways.reverse()
     answers = []

@@ -23,11 +23,13 @@ from fuzz_performers import (
     WrongSecondOutput,
 )
 
-from opmap.engines.steps import Get, Open, Run, Setup
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Concurrent, Get, Open, Result, Run, Setup
+from opmap.fuzz.coverage import count_pairs, unproven
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed
 from opmap.fuzz.graphs import Graph, Node, Source, evaluate, infer
-from opmap.fuzz.judging import growth_of
+from opmap.fuzz.judging import growth_of, pairs_of
 from opmap.fuzz.models import build_model
 from opmap.fuzz.pieces import draw_piece
 from opmap.fuzz.plan import (
@@ -42,11 +44,12 @@ from opmap.fuzz.plan import (
     Running,
     RunningBound,
     SeededInputs,
+    Updating,
     joined,
 )
 from opmap.fuzz.reference import Invalid, _shifted
-from opmap.fuzz.search import Search, draw_sequence
-from opmap.fuzz.smaller import fewer_actions, plainer_actions, smaller_graphs
+from opmap.fuzz.search import Excluded, Search, draw_sequence
+from opmap.fuzz.smaller import fewer_actions, fewer_sessions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import PROBES, SWITCHES, available
 from opmap.fuzz.table import pieces
@@ -207,6 +210,24 @@ class TestState:
             Running(session="s", method="values", round=SeededInputs(seed=2), keep={"y": "v"}),
             Dropping(name="s"),
             Getting(value="v"),
+        )
+        assert [31.0, 32.0] == last.outputs[0]["v"].tolist()
+
+    @pytest.mark.parametrize("wrong", ["type", "rank", "size", "sizes"])
+    def test_wrong_update(self, wrong):
+        """An update with as many bytes and another type, or with other sizes, must be refused."""
+        graph = msgspec.structs.replace(self.GRAPH, sources=(Source(name="x", data_type="FLOAT32", sizes=(2, 3)),))
+        actions = (Putting(value="v", name="x"), Updating(value="v", name="x", wrong=wrong))
+        *_, update = planned(Plan(graphs=(graph,), actions=actions))
+        assert "always" == update.fails
+        assert (update.step.array.dtype, update.step.array.shape) != (np.float32, (2, 3))
+        assert (update.step.array.nbytes == 24) == (wrong != "size")
+
+    def test_update_with_gaps(self):
+        """The array of an update may have other elements between its own; the value is the same."""
+        seeded = SeededInputs(seed=2)
+        *_, last = self.steps(
+            Putting(value="v", name="x"), Updating(value="v", name="x", round=seeded, strided=True), Getting(value="v")
         )
         assert [31.0, 32.0] == last.outputs[0]["v"].tolist()
 
@@ -445,6 +466,35 @@ class TestSmaller:
         assert ("a, c = Split<axis = -1>(x)", "r = Mul(b, c)") == node.lines
         assert {"x", "b"} == set(node.formal)
 
+    def test_sessions(self):
+        """A crash that needs four of seven sessions is shrunk to them in few trials: sessions are left out whole."""
+        graph = TestState.GRAPH
+        names = [f"s{number}" for number in range(7)]
+        runs = [Running(session=name, round=SeededInputs(seed=seed)) for seed in (1, 2, 3) for name in names]
+        plan = Plan(graphs=(graph,), actions=(*(Opening(session=name) for name in names), *runs))
+        tried = []
+
+        def fails(candidate):
+            tried.append(candidate)
+            opened = [a.session for a in candidate.actions if isinstance(a, Opening)]
+            ran = {a.session for a in candidate.actions if isinstance(a, Running)}
+            return len(opened) >= 4 and opened[0] in ran
+
+        smallest = shrink(plan, fails, (fewer_sessions, fewer_actions), key=repr)
+        assert ["Opening"] * 4 + ["Running"] == [type(action).__name__ for action in smallest.actions]
+        assert len(tried) < 60
+
+    def test_pairs(self):
+        """Where all three answers differ, the operators are named of which one reads what the other makes."""
+        plan = Plan(
+            graphs=(msgspec.structs.replace(self.GRAPH, nodes=self.GRAPH.nodes[1:], outputs=("y",)),), actions=()
+        )
+        graph = msgspec.structs.replace(plan.graphs[0], sources=(Source(name="i", data_type="FLOAT32", sizes=(2, 4)),))
+        nodes = tuple(msgspec.structs.replace(node, function=False) for node in graph.nodes)
+        plan = Plan(graphs=(msgspec.structs.replace(graph, nodes=nodes),), actions=())
+        assert "Split -> Sigmoid, Sigmoid -> Mul, Split -> Mul" == pairs_of(plan)
+        assert "Identity" == pairs_of(Plan(graphs=(TestState.GRAPH,), actions=()))
+
     @pytest.mark.parametrize(("trials", "seconds", "tried"), [(5, 1e9, 5), (1500, 9.5, 9)])
     def test_budget(self, trials, seconds, tried):
         """Trials and seconds are limits; what was reached until then still fails."""
@@ -480,13 +530,14 @@ class TestSearch:
     """What the search finds, and what it does with it."""
 
     def test_the_time_bounds_the_shrinking(self):
-        """A failure is shrunk in half of the time that is left. Later, what was kept of it is shrunk to the end."""
+        """A failure is shrunk in half of a third of the time. Later, what was kept of it is shrunk to the end."""
         ticks = count()
         made = search(PreviousRun, seed=7, seconds=30, clock=lambda: next(ticks))
         progress = made.run()
         find = found(progress)[0]
         assert find.unshrunk
         assert progress.seconds <= 33  # a reading of the clock is a second
+        assert progress.shrinking <= 30 / 3 + 3
         made.clock = time.monotonic
         made.shrink_finds()
         shrunk = next(other for other in progress.finds if other.id == find.id)
@@ -548,6 +599,44 @@ class TestSearch:
         (find,) = found(progress)
         assert not any(find.features)
         assert progress.duplicates > 5
+
+    def test_what_a_known_defect_needs(self):
+        """It is drawn at most one time in ten, and a part of it is drawn as often as before."""
+        needs = ("several-outputs inner-output", "bind newer-dropped", "arithmetic")
+        known = [Excluded("silent", (frozenset(each.split()),), ["no text"]) for each in needs]
+        drawn = [plan for plan in map(search(Right, excluded=known).draw, range(60)) if plan]
+        found_features = [features(plan) for plan in drawn]
+        assert 60 == len(drawn)
+        assert sum(any(covers(each.needs, f) for each in known) for f in found_features) <= 6
+        assert any("bind" in f[0] for f in found_features) and any("several-outputs" in f[0] for f in found_features)
+
+    def test_pairs_of_ingredients(self):
+        """A pair is proven if a node ran on the provider: on the DirectML EP one on the CPU EP proves nothing."""
+        pairs, found_features = {}, (frozenset({"bind", "symbolic", "chain"}),)
+        count_pairs(pairs, found_features, {"s": (("Add", CPU),)}, True)
+        assert {} == pairs
+        assert [("bind", "symbolic")] == unproven(pairs, {"bind", "symbolic"})
+        count_pairs(pairs, found_features, {"s": (("Add", "DmlExecutionProvider"),)}, True)
+        assert {"bind symbolic": 1} == pairs
+        assert [] == unproven(pairs, {"bind", "symbolic"})
+
+    def test_one_session_on_two_threads(self):
+        """On the DirectML EP, whose documentation does not allow it, it is recorded and no find."""
+
+        class Mixes(Right):
+            def perform(self, step, limit=None):
+                if isinstance(step, Concurrent):
+                    return Result(error="two threads", stage=None)
+                return super().perform(step, limit)
+
+        runs = Overlapping(runs=(Running(session="s"), Running(session="s")))
+        plan = Plan(graphs=(TestState.GRAPH,), actions=(Opening(session="s"), runs))
+        for three, finds in ((True, 0), (False, 1)):
+            made = search(Mixes, three=three, most_sequences=3)
+            made.draw = lambda number: plan
+            progress = made.run()
+            assert finds == len(found(progress))
+            assert ({"one session on two threads refusal": 3} if three else {}) == progress.probes
 
     @pytest.mark.slow
     def test_goes_on_to_the_next(self):
