@@ -153,7 +153,7 @@ class TestFuzz:
             ("Saturates", "extremes"),
             ("BoundOnce", "varying"),
             ("StatesOnce", "recurrent"),
-            ("TakesAnything", "wrong-output"),
+            ("TakesAnything", "wrong-call"),
             ("TakesAnyUpdate", "wrong-update"),
             ("IgnoresGaps", "strided"),
             ("MixesRuns", "one-session"),
