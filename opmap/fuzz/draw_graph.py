@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import prod
+from math import isfinite, prod
 
 import msgspec
 
@@ -200,6 +200,8 @@ class _GraphDrawing:
             key: Scalar(value.data_type.name, value.bits[0]) if isinstance(value, Tensor) else value
             for key, value in lowering.attributes.items()
         }
+        if any(isinstance(value, float) and not isfinite(value) for value in attributes.values()):
+            raise Invalid("JSON, in which a plan is written, has no such number")
         formal = tuple("" if value is None else f"i{at}" for at, value in enumerate(wanted))
         node = Node(op=lowering.op_type, inputs=formal, outputs=outputs, attributes=attributes)
         scalar = mostly(random, 4, "scalar-index" in self.on)
