@@ -142,7 +142,8 @@ def _own_parameters(spec: Spec) -> dict[str, tuple[str, ...]]:
     parameters = {"output_type": output_types} if output_types else {}
     if "Min" in spec.scalars:
         return parameters | {"limits": LIMITS}
-    return parameters | {field.short: field.names or size_classes.SCALARS for field in spec.fields if field.short}
+    scalars = size_classes.SCALARS if "" not in spec.scalars.values() else size_classes.FLOATS
+    return parameters | {field.short: field.names or scalars for field in spec.fields if field.short}
 
 
 def element_wise(

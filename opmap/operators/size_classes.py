@@ -61,6 +61,9 @@ SCALARS = ("0", "lowest", "highest", "33 bits", "special", "other")
 """Classes of a scalar: both ends of its data type, numbers that take more than 32 bits, floats that are no usual
 numbers."""
 
+FLOATS = tuple(name for name in SCALARS if name != "33 bits")
+"""Classes of a scalar that is a FLOAT."""
+
 MATRICES = ("square", "wide", "high")
 """Classes of the sizes of a matrix."""
 

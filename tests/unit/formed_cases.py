@@ -45,6 +45,8 @@ def on_cpu(case):
         or operator.beyond_onnx(case.desc)
     ):
         return False
+    if case.desc.spec().computes_values:
+        return _has_kernel(case.desc)
     types = [tensor.data_type.name for tensor in case.desc.inputs.values()]
     match case.desc.operator:
         case "ONE_HOT":
@@ -56,6 +58,18 @@ def on_cpu(case):
         case "DIAGONAL_MATRIX1":
             first = Inputs(case.desc, case.tensors)  # the output may be zeros alone
             return types[0] in ("FLOAT32", "FLOAT64", "INT64") and fresh_values(first).expected != first.expected
+    return True
+
+
+@cache
+def _has_kernel(desc):
+    """Whether the CPU EP has a kernel for the node of a descriptor."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(map_descriptor(desc).model_bytes, options, providers=[CPU])
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return False
     return True
 
 

@@ -106,6 +106,7 @@ class TestTiers:
             (name, t, nan)
             for name, operator in OPERATORS.items()
             if operator.descriptor.data_tensors() and not operator.descriptor.spec().computes_values
+            if name != "ACTIVATION_THRESHOLDED_RELU"  # no NaN is above Alpha
             for t in data_types(name)
             if t.kind == "float"
             for nan in payload_nans(t)
@@ -178,7 +179,8 @@ class TestTiers:
         REVERSE_SUBSEQUENCES is always 0.
         """
         cases = [c for c in own_cases("standard") if c.desc.operator == operator]
-        assert any(c.desc.output.element_count > 65536 for c in cases)
+        quadratic = operator.startswith("TOP_K")
+        assert any(c.desc.output.element_count > (4096 if quadratic else 65536) for c in cases)
         if not cases[0].desc.index_tensors():
             return
         (indices,) = cases[0].desc.index_tensors()

@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 from described import described
 from formed_cases import answers, cases, formed, formed_cases, mapping, right, session
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from opmap.cases.values import fill
 from opmap.cases.variants.formed import Formed, Inputs
@@ -36,7 +37,12 @@ class TestEveryForm:
             if form is None:
                 continue
             assert (3 if name == "ir3-init" else IR_VERSION) == form.model.ir_version, id
-            opened, path = session(form, tmp_path), tmp_path / "model.onnx"
+            path = tmp_path / "model.onnx"
+            try:
+                opened = session(form, tmp_path)
+            except NotImplemented:  # the CPU EP has no kernel of an old version
+                assert name.startswith("opset-") and first.desc.spec().computes_values
+                continue
             path.write_bytes(form.model_bytes)
             if name == "shapeless":
                 with pytest.raises(onnx.checker.ValidationError, match="'shape' of 'type' is required"):
