@@ -55,18 +55,14 @@ def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
 def _whole(function: Callable[[Fraction], int], *, floats: bool = False) -> Callable[..., Any]:
     """Returns a function that makes a whole number of a finite number, or of the quotient of two.
 
-    An infinity and a NaN stay, as C's functions keep them, after which the pages name theirs. A quotient of floats must
-    be one that a float holds: no page says how it is rounded before.
+    An infinity and a NaN stay, as C's functions keep them, after which the pages name theirs. The quotient of two
+    floats has no result: no page says how it is rounded before.
     """
 
     def whole(a: Any, b: Any = None) -> Any:
-        if b is None and not math.isfinite(a):
-            return a
-        if b == 0 or not all(map(math.isfinite, (a, b or 1))):
-            return None
-        quotient = Fraction(a) / Fraction(1 if b is None else b)
-        is_exact = not floats or quotient.denominator.bit_count() == 1
-        return function(quotient) if is_exact else None
+        if b is None:
+            return function(Fraction(a)) if math.isfinite(a) else a
+        return None if floats or b == 0 else function(Fraction(a) / Fraction(b))
 
     return whole
 
@@ -146,8 +142,8 @@ ARITHMETIC: dict[str, Arithmetic] = {
 }
 """Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result.
 
-`floor(a)`, `ceil(a)` and the like have a whole number as result, `floor(a, b)` that of a / b, which is not rounded on
-the way. The sign of a NaN is 0: it is neither above nor below 0."""
+`floor(a)`, `ceil(a)` and the like have a whole number as result, `floor(a, b)` that of a / b, of integers only.
+The sign of a NaN is 0: it is neither above nor below 0."""
 
 REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "sum": sum,

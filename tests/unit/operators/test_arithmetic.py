@@ -80,7 +80,7 @@ SELECTS = {  # operator -> what the page makes of numbers, and of the fields of 
     "ELEMENT_WISE_ROUND": of_finite(rounded),
     "ELEMENT_WISE_SIGN": lambda x: -1 if x < 0 else 1 if x > 0 else 0,
     "ACTIVATION_RELU": of_numbers(lambda x: max(0, x)),
-    "ACTIVATION_THRESHOLDED_RELU": threshold,
+    "ACTIVATION_THRESHOLDED_RELU": of_numbers(threshold),
 }
 
 
@@ -97,14 +97,14 @@ def exact(*numbers):
 
 
 def modulus(rounding):
-    """Returns a - b * rounding(a / b), of a quotient that no float rounds."""
+    """Returns a - b * rounding(a / b); of floats, the page does not say how the quotient is rounded before."""
 
     def remainder(a, b, step):
         if not (math.isfinite(a) and math.isfinite(b)):
             raise NotSaid
-        quotient = divided(a, b)
-        if isinstance(a, float) and float(quotient) != quotient:
+        if isinstance(a, float):
             raise NotSaid
+        quotient = divided(a, b)
         return Fraction(a) - step(Fraction(b) * step(Fraction(rounding(quotient))))
 
     return remainder
