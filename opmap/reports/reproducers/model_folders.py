@@ -299,11 +299,17 @@ def _digest(content: bytes) -> str:
 
 
 def shipped() -> Iterator[ModelFolder]:
-    """Yields the model folders of models/: one per documented example, and one per operator and index form."""
+    """Yields the model folders of models/: one per documented example, and one per operator and index form; of an operator
+    that computes values, one.
+    """
     for case in catalogue("smoke"):
         if "/example." in case.id and OPERATORS[case.desc.operator].expressed(case.desc):
             yield model_folder(case.id.replace("/", "-"), case)
     for desc in filter(None, map(model_descriptor, OPERATORS.values())):
+        if desc.spec().computes_values:
+            name = desc.first_data.data_type.name.lower()
+            yield model_folder(f"{desc.operator.lower()}-{name}", generated(desc, "", "addr"))
+            continue
         for index_type, pattern in model_index_forms(desc.operator):
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield model_folder(f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case)

@@ -1,1 +1,0 @@
-BBTensorJ È-ÔÁAer˜•éÅI!d c¥·ÑÜÜU¨0a©Yª˜G
