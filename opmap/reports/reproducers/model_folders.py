@@ -299,8 +299,9 @@ def _digest(content: bytes) -> str:
 
 
 def shipped() -> Iterator[ModelFolder]:
-    """Yields the model folders of models/: one per documented example, and one per operator and index form; of an operator
-    that computes values, one.
+    """Yields the model folders of models/: one per documented example, and one per operator and index form.
+
+    Of an operator that computes values there is one.
     """
     for case in catalogue("smoke"):
         if "/example." in case.id and OPERATORS[case.desc.operator].expressed(case.desc):
