@@ -24,7 +24,7 @@ from opmap.mapping.memory import from_memory, to_memory
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import all_specs, load_spec
-from opmap.tensors import DataType, Tensor
+from opmap.tensors import DataType, Tensor, settled
 
 pytestmark = pytest.mark.platform
 
@@ -76,12 +76,19 @@ def given(place, desc, tensors, *, offsets=None, **options):
     if desc.operator == "FILL_VALUE_SEQUENCE" and options.get("graph"):
         pytest.skip("CompileGraph reads address 0 (opmap known sequence-graph-crash)")
     contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
-    regions = run(*place, dispatchable(desc), contents, offsets=offsets, **options)
+    try:
+        regions = run(*place, dispatchable(desc), contents, offsets=offsets, **options)
+    except CallFailed as error:
+        if "80004005" in str(error) and desc.spec().computes_values:
+            pytest.skip("the device compiles no such shader (opmap known emulated-arithmetic)")
+        raise
     elements = []
     for name, output in desc.outputs.items():
         offset = (offsets or {}).get(name, 0)
         assert touched(output, regions[name], offset) is None
-        elements.append(from_memory(output, regions[name], offset).tobytes())
+        actual = Tensor.from_bytes(output.data_type, output.sizes, from_memory(output, regions[name], offset).tobytes())
+        expected = desc.of_output(name).interpret(tensors) if desc.spec().computes_values else actual.bits
+        elements.append(settled(expected, actual).to_bytes())
     return elements
 
 
@@ -132,7 +139,12 @@ class TestDescriptors:
             if known_wrong(desc, graph=graph):
                 continue
             flags = number % 8
-            got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)
+            try:
+                got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)
+            except pytest.skip.Exception:
+                if not desc.spec().computes_values:
+                    raise
+                continue
             assert wanted(desc, tensors) == got, (operator, number)
 
     @GRAPH
