@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable
 
 import numpy as np
@@ -103,6 +104,8 @@ def _index_types(arrays: CaseArrays) -> Hashable:
 
 def _with_address_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
     """Uses the first run's address; if its loops are other ones, all that the first run did, with this run's data."""
+    if first.access.computed:
+        return _fitted(CaseArrays(dataclasses.replace(arrays.case, desc=first.case.desc)).right, arrays.right)
     if first.address.loops != arrays.address.loops:
         return _fitted(first.with_data(arrays.data).right, arrays.right)
     return arrays.output(arrays.element_addresses(first.address))
