@@ -408,6 +408,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             and s.operator == "=="
             and isinstance(s.left, Name)
             and s.left.name in self.short_names
+            and s.left not in getattr(s.right, "operands", ())  # `Axes == distinct(Axes)` gives no number
         }
 
     @cached_property
