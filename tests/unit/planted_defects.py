@@ -184,6 +184,14 @@ class Defect(Runtime):
             row[:length] = row[:length][::-1].copy()
         return self.picked(chosen, data)
 
+    def TopK(self, data, k, axis=-1, largest=1, sorted=1):
+        """Has the defect in its first output. Of equal elements, the first one comes first."""
+        given = np.flip(data, axis) if largest else data
+        order = np.argsort(given, axis, kind="stable")
+        order = data.shape[axis] - 1 - np.flip(order, axis) if largest else order
+        order = np.take(order, np.arange(int(k.reshape(-1)[0])), axis)
+        return [self.written(np.take_along_axis(data, order, axis)), order]
+
     def picked(self, chosen, *tensors):
         """Returns these elements of all tensors, one after the other, as one Gather."""
         flat = np.concatenate([tensor.reshape(-1) for tensor in tensors])
@@ -226,6 +234,89 @@ class Defect(Runtime):
     def output(self, call, flat):
         """Returns the output that is given, from a flat copy."""
         return flat
+
+
+# --- nodes that compute values ---
+
+
+def quotient(a, b):
+    """Returns a / b; of integers, rounded towards 0, and anything if b is 0."""
+    if a.dtype.kind == "f":
+        return a / b
+    b = np.where(b == 0, b.dtype.type(1), b)
+    return a // b + ((a % b != 0) & ((a < 0) != (b < 0)))
+
+
+def cumulated(data, axis, exclusive=0, reverse=0):
+    axis = int(axis.reshape(-1)[0])
+    given = np.flip(data, axis) if reverse else data
+    total = np.cumsum(given, axis, dtype=data.dtype)
+    if exclusive:
+        total = np.roll(total, 1, axis)
+        np.moveaxis(total, axis, 0)[0] = 0
+    return np.flip(total, axis) if reverse else total
+
+
+def place_of(function):
+    """Returns the node that gives the place of the first or the last element that a function of NumPy chooses."""
+
+    def chosen(data, axis=0, keepdims=1, select_last_index=0):
+        if select_last_index:
+            return data.shape[axis] - 1 - function(np.flip(data, axis), axis, keepdims=True)
+        return function(data, axis, keepdims=True)
+
+    return chosen
+
+
+def reduced(function, before=lambda data: data):
+    """Returns the node that reduces with a function of NumPy; floats are rounded once."""
+
+    def node(data, axes, keepdims=1):
+        wide = before(data.astype(np.float64) if data.dtype.kind == "f" else data)
+        return function.reduce(wide, tuple(int(axis) for axis in axes), dtype=wide.dtype, keepdims=True)
+
+    return node
+
+
+COMPUTED = {
+    **{"Abs": np.abs, "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Round": np.rint},
+    **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": quotient, "Max": np.maximum, "Min": np.minimum},
+    "Sign": lambda x: np.where(x == x, np.sign(x), x.dtype.type(0)),  # of a NaN too, as the page says
+    "Mod": lambda a, b, fmod=0: (np.fmod if fmod else np.mod)(a, b),
+    "Clip": np.clip,
+    "Relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "ThresholdedRelu": lambda x, alpha: np.where(x > np.float32(alpha), x, x.dtype.type(0)),
+    **{"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor, "Not": np.logical_not, "Equal": np.equal},
+    **{"Greater": np.greater, "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal},
+    "IsNaN": np.isnan,
+    "IsInf": lambda x, detect_negative=1, detect_positive=1: (
+        np.isinf(x) & np.where(np.signbit(x), detect_negative, detect_positive).astype(bool)
+    ),
+    "CumSum": cumulated,
+    **{"ArgMin": place_of(np.argmin), "ArgMax": place_of(np.argmax)},
+    **{"ReduceMax": reduced(np.maximum), "ReduceMin": reduced(np.minimum), "ReduceProd": reduced(np.multiply)},
+    **{
+        "ReduceSum": reduced(np.add),
+        "ReduceSumSquare": reduced(np.add, np.square),
+        "ReduceL1": reduced(np.add, np.abs),
+    },
+}
+"""The nodes that compute values -> a function that gives their output."""
+
+
+def node_of(name):
+    """Returns the method of a node that computes values. Where no page says a value, any is right."""
+
+    def node(self, *inputs, **attributes):
+        with np.errstate(all="ignore"):
+            right = np.asarray(COMPUTED[name](*inputs, **attributes))
+        return self.written(right.astype(inputs[0].dtype) if name.startswith("Reduce") else right)
+
+    return node
+
+
+for _name in COMPUTED:
+    setattr(Defect, _name, node_of(_name))
 
 
 # --- numbers ---
