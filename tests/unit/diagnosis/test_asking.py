@@ -24,6 +24,9 @@ from opmap.reports.documents import AskedDocument
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""
 
+ORDERS = ("TOP_K", "TOP_K1", "ACTIVATION_THRESHOLDED_RELU")
+"""The operators that order numbers without a result of their own: no page says where a NaN stands."""
+
 
 def asked_for(predicate, **options):
     """Returns what the questions give, if the planted condition answers them."""
@@ -145,8 +148,8 @@ class TestMakeExact:
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
         evidence, asked = Evidence(lambda case: False, one, [], 500), defaultdict(set)
         questions = Questions(Condition((Comparison("operator", "==", "GATHER"),)), evidence, set())
-        for _ in range(MOST_OF_WORD * len(OPERATORS)):
-            case, given = questions.next()
+        while evidence.runs < MOST_OF_WORD * len(OPERATORS) and (question := questions.next()):
+            case, given = question
             evidence.ask(case, given)
             questions.count(given)
             asked[given["operator"]] |= {given.get("layout"), *(n for n in given if is_enumeration(n) and given[n])}
@@ -236,7 +239,9 @@ class TestNewCases:
             assert not case.desc.violations()
             assert largest_tensor(case) <= new.most_elements
         for case in made[::20]:
-            assert case.desc.spec().running or None not in case.expected
+            spec, operator = case.desc.spec(), case.desc.operator
+            may_lack = spec.running or spec.computes_numbers or operator in ORDERS
+            assert (may_lack and operator != "ELEMENT_WISE_BIT_COUNT") or None not in case.expected
         assert {"plain", "init", "node"} == {case.variant for case in made}
 
     def test_one_step(self):
