@@ -115,7 +115,13 @@ class TestOperatorDesc:
         operator = structs.DML_OPERATOR_DESC.from_address(made.address)
         assert spec.number == operator.Type
         at = operator.Desc
+        before = [member.before for member in spec.left_out]
+        assert {*before} <= {"", *(field.name for field in spec.fields)}
         for field in spec.fields:
+            if field.name in before:  # a pointer that is always null
+                at += -at % 8
+                assert 0 == c_uint64.from_address(at).value
+                at += 8
             if field.kind in ("uint", "int", "float"):
                 kind = c_int32 if field.kind == "int" else c_uint32
                 assert desc.numbers[field.name] == kind.from_address(at).value
@@ -146,6 +152,11 @@ class TestOperatorDesc:
                 strides = wanted.strides and tuple((c_uint32 * len(sizes)).from_address(buffer.Strides))
                 assert wanted.strides == strides and (wanted.strides or buffer.Strides is None)
             at += 8
+        if "" in before:
+            at += -at % 8
+            assert 0 == c_uint64.from_address(at).value
+            at += 8
+        assert at + -at % 8 == operator.Desc + ctypes.sizeof(made.members)
 
     @pytest.mark.parametrize(("example", "slots"), [("1", [None]), ("3", ["InputTensor"])])
     def test_a_tensor_that_is_left_out_keeps_its_slot(self, example, slots):
