@@ -24,6 +24,7 @@ from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Event, Evidence, Open, Result, Run
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
+from opmap.judge.decide import no_judge
 from opmap.judge.judge import Judge
 from opmap.manual import read_page
 from opmap.mapping import map_descriptor
@@ -201,8 +202,10 @@ class TestOnTheCpu:
 
     @pytest.mark.parametrize("variant", [name for name, v in VARIANTS.items() if v.base and v.has(CPU)])
     def test_pass(self, variant):
-        case = in_variant(variant)
-        record = open_judge("cpu")(case)
+        judge = open_judge("cpu")
+        judged = (number for number in itertools.count() if not no_judge(in_variant(variant, number), judge.provider))
+        case = in_variant(variant, next(judged))
+        record = judge(case)
         assert ("pass", True) == (record.verdict, record.path_proof.proven), record.message
         assert record.variant == case.variant and record.placement.proven
 
