@@ -265,15 +265,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # 16 bytes l
         outputs = {f"outputs[{name}].actual": output for name, output in (self.outputs or {}).items()}
         if self.expected and self.actual:
             outputs["actual"] = OutputRecord(self.expected, self.actual)
+        refused = self.verdict is Verdict.OBSERVED and self.stage is Stage.RUN  # then there is no output
         for key, output in outputs.items():
-            if right if output.actual is None else not self._allows(output.expected, output.actual):
+            if right and not refused if output.actual is None else not self._allows(output.expected, output.actual):
                 return key, f"the expected output, as the verdict is {self.verdict}"
         if self.failure and self.verdict.standing != "excused":
             return "failure", f"null, as the verdict is {self.verdict}"
         passed = is_case and self.verdict is Verdict.PASS
         if right and (self.stage is Stage.COMPARE or (passed and self.stage)):
             return "stage", f"null, as the verdict is {self.verdict}"
-        if right and is_case and self.placement and not self.placement.shown and self.fate not in EXCUSED:
+        shown = refused or not self.placement or self.placement.shown or self.fate in EXCUSED
+        if right and is_case and not shown:
             return "placement.proven", f"true, as the verdict is {self.verdict}"
         if self.proven and self.placement and self.placement.nodes and not self.placement.names(self.provider):
             return "placement.nodes", f"nodes on {self.provider}, as it is proven"

@@ -262,13 +262,14 @@ class TestObserved:
         assert [14.0, None, None, 11.0] == record.expected.Values
         assert [None, None] == record.expected.Bits[1:3]
         assert None is record.actual
-        assert record.good
+        assert record.good and record.contradiction is None
 
     def test_without_indices(self):
         """Of an operator without indices, no index is out of range."""
         record = judge(RuntimeError("it is full"), find_case("fill_value_sequence/float32/d4/-/-.3710cc"))
         assert "observed" == record.verdict
         assert "elements have no documented value, and mine refused it: RuntimeError: it is full" == record.message
+        assert record.contradiction is None
 
     def test_a_provider_that_answers(self):
         """The documented elements are right; the record holds the others as they came."""
