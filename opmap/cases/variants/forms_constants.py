@@ -16,7 +16,7 @@ from ...mapping import ELEMENT_TYPES
 from ...tensors import DataType, Tensor
 from .drafts import ModelDraft, constant, form
 from .formed import Formed, Inputs
-from .further_inputs import fresh_values
+from .further_inputs import fresh_values, is_told_apart
 
 EXTERNAL_FILE = "weights.bin"
 """The file beside the model that holds the data of the form `external`."""
@@ -184,7 +184,7 @@ def _fed_data(draft: ModelDraft) -> Formed | None:
         tensor = tensors[field]
         tensors[field] = Tensor.from_bytes(tensor.data_type, tensor.sizes, tensor.to_bytes().translate(_INVERTED))
     other = Inputs(draft.first.desc, tensors)
-    return _fed(draft, draft.data, other) if other.expected != draft.first.expected else None
+    return _fed(draft, draft.data, other) if is_told_apart(draft.first, other) else None
 
 
 def _fed(draft: ModelDraft, fields: tuple[str, ...], other: Inputs) -> Formed:
