@@ -81,7 +81,8 @@ def test_wrong_answers_are_seen():
                 if field in first.desc.inputs and outputs[output].dtype == bool
             }
             checks = [check for output, check in zip(form.outputs, run.checks, strict=True) if output not in same]
-            assert not any(right([check]) for check in checks), id
+            several = len(first.desc.outputs) > 1  # one of them may be the same
+            assert not (all if several else any)(right([check]) for check in checks), id
 
 
 def test_words():
