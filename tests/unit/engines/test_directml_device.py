@@ -54,6 +54,15 @@ def known_wrong(desc, *, graph=True):
     return desc.operator == "ONE_HOT" and desc.values_tensor.sizes[-1] == 1
 
 
+def sometimes_wrong(desc):
+    """Returns whether DirectML.dll gives other values for some numbers: of INT64 the low halves are compared as signed
+    numbers (`opmap known whole-numbers-halved`), and halves of large numbers are rounded up.
+    """
+    compares = desc.operator.startswith(("ARG", "TOP_K", "ELEMENT_WISE_CLIP", "REDUCE"))
+    rounds_up = desc.operator == "ELEMENT_WISE_ROUND" and desc.rounding_mode == 2
+    return rounds_up or (compares and desc.first_data.data_type is DataType.INT64)
+
+
 @pytest.fixture(scope="module")
 def place():
     """A device and its memory. Whatever was opened is released at the end."""
@@ -136,7 +145,7 @@ class TestDescriptors:
             if any(None in desc.of_output(output).interpret(case.tensors) for output in desc.outputs):
                 continue
             desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
-            if known_wrong(desc, graph=graph):
+            if known_wrong(desc, graph=graph) or sometimes_wrong(desc):
                 continue
             flags = number % 8
             try:

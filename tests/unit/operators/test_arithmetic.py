@@ -53,6 +53,13 @@ def of_finite(function):
     return finite
 
 
+def clip(x, Min, Max):
+    """The number within [Min, Max], which is no interval if Min is above Max."""
+    if Min > Max:
+        raise NotSaid
+    return min(Max, max(Min, x))
+
+
 def threshold(x, Alpha):
     """The number if it is above Alpha, else 0."""
     return x if x > Alpha else 0
@@ -71,7 +78,7 @@ def rounded(x, mode):
 SELECTS = {  # operator -> what the page makes of numbers, and of the fields of the struct
     "ELEMENT_WISE_ABS": abs,
     "ELEMENT_WISE_CEIL": of_finite(math.ceil),
-    "ELEMENT_WISE_CLIP": of_numbers(lambda x, Min, Max: min(Max, max(Min, x))),
+    "ELEMENT_WISE_CLIP": of_numbers(clip),
     "ELEMENT_WISE_CLIP1": of_numbers(lambda x, Min, Max: max(Min, min(x, Max))),
     "ELEMENT_WISE_FLOOR": of_finite(math.floor),
     "ELEMENT_WISE_MAX": of_numbers(max),
