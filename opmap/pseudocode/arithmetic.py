@@ -38,10 +38,16 @@ def _minus(a: Any, b: Any = None) -> Any:
     return -a if b is None else a - b
 
 
+SMALL = 1 << 26
+"""The product of two whole floats below it is exact."""
+
+
 def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of floats that rounds nothing: the result of finite numbers is a fraction."""
+    """Returns a function of floats that rounds nothing: of finite numbers it gives a fraction, or a whole float."""
 
     def exact(*numbers: Any) -> Any:
+        if all(-SMALL < n < SMALL and n == int(n) for n in numbers) and function is not _divided:
+            return function(*numbers)
         return function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else function(*map(float, numbers))
 
     return exact
