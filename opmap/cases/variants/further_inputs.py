@@ -42,24 +42,23 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
     it is not below, it stays. So does a number that is not small, or no power of two, where such are chosen. If
     an operator computes the same output from such values, the data is drawn anew.
     """
-    desc, tensors = inputs.desc, dict(inputs.tensors)
-    for name in desc.inputs:
-        bounds = desc.index_bounds.get(name)
+    desc, tensors, computes = inputs.desc, dict(inputs.tensors), inputs.desc.spec().computes_values
+    for name, tensor in desc.inputs.items():
+        bounds, chosen = desc.index_bounds.get(name), desc.own_spec.field(name).chosen
         if name in fixed:
             continue
         if bounds is not None:
             tensors[name] = _other_indices(tensors[name], bounds, n)
-        elif desc.own_spec.field(name).chosen == "shifts":
+            continue
+        # an operator that computes values may give the same ones if all its inputs change in the same way
+        own = n << desc.own_spec.data_tensors.index(name) if computes else n
+        if chosen == "shifts":
             tensors[name] = _other_shifts(tensors[name], n)
-        elif desc.own_spec.field(name).chosen in ("small", "ties"):
-            tensors[name] = _other_numbers(tensors[name], small_values(tensors[name].data_type), n)
-        elif desc.own_spec.field(name).chosen == "powers":
-            tensors[name] = _other_numbers(tensors[name], powers_of_two(tensors[name].data_type), n)
+        elif chosen in _NUMBERS:
+            tensors[name] = _other_numbers(tensors[name], _NUMBERS[chosen](tensor.data_type), own)
         else:
-            # an operator that computes values may give the same ones if the same bits change in all its inputs
-            place = desc.own_spec.data_tensors.index(name) if desc.spec().computes_values else 0
-            tensors[name] = _other_data(tensors[name], n << place)
-    drawn = [name for name in desc.own_spec.data_tensors if name not in fixed] if desc.spec().computes_values else []
+            tensors[name] = _other_data(tensors[name], own)
+    drawn = [name for name in desc.own_spec.data_tensors if name not in fixed] if computes else []
     for attempt in range(ATTEMPTS if drawn else 0):
         if is_told_apart(inputs, Inputs(desc, tensors)):
             break
@@ -189,6 +188,10 @@ def _signature(lowering: Lowering | None) -> object:
 
 
 # --- values ---
+
+
+_NUMBERS = {"small": small_values, "ties": small_values, "powers": powers_of_two}
+"""`Field.chosen` -> the numbers of a data type that most values of such a field are."""
 
 
 def _other_shifts(tensor: Tensor, n: int) -> Tensor:
