@@ -4,7 +4,6 @@ against the CPU EP.
 NumPy computes with numbers that are wide enough: int64 and uint64 as Python's integers, floats as FLOAT64.
 """
 
-import functools
 import math
 import operator
 from collections import Counter
@@ -12,19 +11,17 @@ from fractions import Fraction
 
 import onnx
 import pytest
+from drawn_cases import drawn, verdicts_on_the_cpu_ep
 
-from opmap import SessionOptions, ValidationRun
-from opmap.cases.random_cases import draw_any, draw_case
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError
 from opmap.judge.onnx_models.nodes import find_nodes
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS, emitted
-from opmap.operators.random_source import SeededSource
 from opmap.tensors import AnyPattern, DataType, from_bits, to_bits
 
-DRAWN = 300
-"""How many random descriptors each operator is tried with."""
+ELEMENTS = 64
+"""How many elements a tensor has, at most."""
 
 
 class NotSaid(Exception):
@@ -143,13 +140,6 @@ NOT_ON_THE_CPU_EP = {  # operator -> the data types for which the CPU EP has no 
 }
 
 
-@functools.cache
-def drawn(name):
-    """Random cases of an operator."""
-    sources = map(SeededSource, range(DRAWN))
-    return [draw_case(source, draw_any(source, name, 64)) for source in sources]
-
-
 def fields_of(desc):
     """The numbers of a descriptor's struct, by their names: scalars as numbers, the mode as its number."""
     fields = {name: scalar.values[0] for name, scalar in desc.scalar_tensors.items()}
@@ -201,7 +191,7 @@ class TestByThePage:
     def test_random_descriptors(self, name):
         """Each element of the output has the page's value; all types, dimension counts and broadcasts occur."""
         seen, values = Counter(), Counter()
-        for case in drawn(name):
+        for case in drawn(name, ELEMENTS):
             data_type, fields = case.desc.output.data_type, fields_of(case.desc)
             columns = zip(*(tensor.values for tensor in case.tensors.values()), strict=True)
             wanted = [expected(name, data_type, numbers, fields) for numbers in columns]
@@ -215,12 +205,7 @@ class TestByThePage:
     @pytest.mark.parametrize("name", [name for name in BY_THE_PAGE if OPERATORS[name].lower])
     def test_on_the_cpu_ep(self, name):
         """The CPU EP agrees for every type that it has a kernel for."""
-        cases = [case for case in drawn(name) if OPERATORS[name].expressed(case.desc)]
-        with ValidationRun(SessionOptions(provider="cpu"), cases=cases) as session:
-            session.judge_all()
-        verdicts = {}
-        for case, record in zip(cases, session.results.records, strict=True):
-            verdicts.setdefault(case.desc.output.data_type.name, Counter())[str(record.verdict)] += 1
+        verdicts = verdicts_on_the_cpu_ep(drawn(name, ELEMENTS))
         absent = {*NOT_ON_THE_CPU_EP.get(name, "").split()}
         assert absent <= verdicts.keys()
         assert {t: {"unsupported"} for t in absent} == {t: {*verdicts[t]} for t in absent}
