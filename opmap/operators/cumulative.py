@@ -56,7 +56,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     *_, direction, exclusive = desc.named_numbers.values()
     return {
         "axis": size_classes.place(desc.axis, desc.output.dimension_count),
-        "length": "1" if desc.output.sizes[desc.axis] == 1 else "2+",
+        "length": size_classes.count(desc.output.sizes[desc.axis]),
         "direction": direction,
         "exclusive": exclusive,
     }

@@ -118,6 +118,11 @@ class Rules:
         self.counted = [s for s in itertools.chain(*parsed) if isinstance(s, Comparison) and s.operator == "=="]
         self.counts = list(dict.fromkeys(e for s in itertools.chain(*parsed) for e in _counting(s)))
 
+    def unsolved(self, names: Mapping[str, Any]) -> Iterator[str]:
+        """Gives the rules that are not solved, and hold for these values."""
+        yield from self.others
+        yield from (rule.check for rule in self.of_names if rule.holds_for(names))
+
     def _is_range(self, statement: FormulaStatement) -> bool:
         match statement:
             case Comparison(_, _, Operation(function)) if function in OF_LISTS:
@@ -340,8 +345,7 @@ class PartialDescriptor:
         """Returns whether a rule that is not solved, and that names a field, is broken."""
         names = self.environment()
         try:
-            of_names = (rule.check for rule in self.rules.of_names if rule.holds_for(names))
-            return any(check(text, names) for text in (*self.rules.others, *of_names) if name in text)
+            return any(check(text, names) for text in self.rules.unsolved(names) if name in text)
         except (PseudocodeError, TypeError):  # another value is not known yet
             return False
 
@@ -356,8 +360,7 @@ class PartialDescriptor:
             value = names[name]
             if not ends or _each(min, _each(max, value, ends[0]), ends[1]) != value:
                 return None
-        of_names = (rule.check for rule in self.rules.of_names if rule.holds_for(names))
-        if any(check(text, names) for text in (*self.rules.others, *of_names)):
+        if any(check(text, names) for text in self.rules.unsolved(names)):
             return None
         return Outline({name: self.sizes[name] for name in self.rules.free}, self.numbers)
 

@@ -58,7 +58,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     classes = {
         "axis": size_classes.place(desc.axis, desc.output.dimension_count),
         "k": "all" if desc.k == length else "1" if desc.k == 1 else "some",
-        "length": "1" if length == 1 else "2+",
+        "length": size_classes.count(length),
     }
     direction = desc.named_numbers.get("AxisDirection")
     return {**classes, **({"direction": str(direction)} if direction else {})}
