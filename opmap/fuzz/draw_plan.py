@@ -45,7 +45,7 @@ WAYS = ("", "fusion-off extremes", "symbolic extremes", "shapeless", "activated"
 """The switches of each way in which `--idioms` runs a piece."""
 
 REDRAWS = 8
-"""How often a graph is drawn if a known defect needs nothing else."""
+"""How many times a graph is drawn, at most, until it does not have all that a known defect needs."""
 
 
 def draw_plan(source: RandomSource, switches: Collection[str], avoided: Sequence[Features] = ()) -> Plan:

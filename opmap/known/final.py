@@ -45,7 +45,7 @@ class Before(NamedTuple):
 
     @property
     def ran(self) -> bool:
-        """Whether the provider ran it, rightly or wrongly."""
+        """Whether the provider ran the case. Its result may have been right or wrong."""
         return self.verdict not in (*NOT_RUN, Verdict.NEWLY_UNSUPPORTED)
 
 

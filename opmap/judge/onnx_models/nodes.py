@@ -31,10 +31,7 @@ _COPYING = frozenset(
 """Other operators than ours that copy elements, or compute sizes and truth values."""
 
 _ARITHMETIC = frozenset(
-    (
-        *("Abs", "Add", "Clip", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Relu", "Sign", "Sub"),
-        "Sum",
-    )
+    ["Abs", "Add", "Clip", "Max", "Min", "Mul", "Neg", "Range", "ReduceProd", "ReduceSum", "Relu", "Sign", "Sub", "Sum"]
 )
 """Operators that are exact for whole numbers."""
 
@@ -80,7 +77,7 @@ def is_ours(node: onnx.NodeProto) -> bool:
 
 
 def own_operator(node: onnx.NodeProto) -> Operator:
-    """Returns the operator that the DirectML EP makes of a node of ours, by its words and numbers."""
+    """Returns the operator that the DirectML EP makes of a node. Its attributes that are words or numbers decide."""
     words = {a.name: a.s.decode("utf-8", "replace") for a in node.attribute if a.type == a.STRING}
     numbers = {a.name: a.i for a in node.attribute if a.type == a.INT}
     return operator_of(node.op_type, words | numbers)
