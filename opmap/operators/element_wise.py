@@ -12,7 +12,7 @@ DmlOperatorElementwiseUnary, DmlOperatorElementwiseBinary.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, descriptor_class, pad
@@ -22,6 +22,7 @@ from ..tensors import DataType, Tensor, float_limits, from_bits, to_bits
 from . import size_classes
 from .contract import OPSET, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
+from .node_types import held, node_types, takes
 
 EACH = each_dimension("x")
 
@@ -36,30 +37,6 @@ BROADCAST = {
 
 LIMITS = ("ordered", "equal", "crossed", "none")
 """The classes of Min and Max: `crossed` if Min is above Max, `none` if one is a NaN."""
-
-
-@cache
-def node_types(op_type: str, opset: int) -> tuple[frozenset[DataType], frozenset[DataType]]:
-    """Returns the data types of the inputs and of the output of an ONNX node."""
-    from onnx import defs  # most commands map nothing, and load faster without it
-
-    schema = defs.get_schema(op_type, opset)
-    own = {"FLOAT32": "float", "FLOAT64": "double"}
-    names = {f"tensor({own.get(data_type.name, data_type.name.lower())})": data_type for data_type in DataType}
-    inputs, output = (
-        frozenset(names[n] for n in slot.types & names.keys()) for slot in (schema.inputs[0], schema.outputs[0])
-    )
-    return inputs, output
-
-
-def held(data_type: DataType) -> DataType:
-    """Returns the data type as which the DirectML EP takes tensors of a data type of ONNX."""
-    return DataType.UINT8 if data_type is DataType.BOOL else data_type
-
-
-def takes(op_type: str, opset: int, data_type: DataType) -> bool:
-    """Returns whether a node takes tensors of a data type of DirectML."""
-    return data_type in map(held, node_types(op_type, opset)[0])
 
 
 def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], desc: OperatorDesc) -> Lowering:

@@ -12,22 +12,22 @@ from ..descriptors import OperatorDesc, TensorDesc, descriptor_class, pad
 from ..errors import InputError
 from ..tensors import DataType
 from . import size_classes
-from .contract import Attributes, Lowering, Operator, not_expressible
+from .contract import OPSET, Attributes, Lowering, Operator, not_expressible
 from .expansions import each_dimension
+from .node_types import takes
 
 EACH = each_dimension("x")
 
 
-_WIDE = ("FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32")
 _NODES = {
-    "L1": ("ReduceL1", _WIDE),
-    "MAX": ("ReduceMax", (*_WIDE, "INT8", "UINT8")),
-    "MIN": ("ReduceMin", (*_WIDE, "INT8", "UINT8")),
-    "MULTIPLY": ("ReduceProd", _WIDE),
-    "SUM": ("ReduceSum", _WIDE),
-    "SUM_SQUARE": ("ReduceSumSquare", _WIDE),
+    "L1": "ReduceL1",
+    "MAX": "ReduceMax",
+    "MIN": "ReduceMin",
+    "MULTIPLY": "ReduceProd",
+    "SUM": "ReduceSum",
+    "SUM_SQUARE": "ReduceSumSquare",
 }
-"""Function -> the node that the DirectML EP turns into it, and the data types of that node in the models' opset."""
+"""Function -> the node that the DirectML EP turns into it."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -35,14 +35,14 @@ def lower(desc: OperatorDesc) -> Lowering:
 
     Raises MappingError for ARGMIN and ARGMAX, and for a type that the node does not take.
     """
-    function, data_type = str(desc.named_numbers["Function"]), desc.output.data_type.name
+    function, data_type = str(desc.named_numbers["Function"]), desc.output.data_type
     if function not in _NODES:
         raise not_expressible(
             f"Function {function}: the DirectML EP makes no REDUCE of a node, but the operator {function}"
         )
-    op_type, types = _NODES[function]
-    if data_type not in types:
-        raise not_expressible(f"{op_type} takes no tensors of {data_type}")
+    op_type = _NODES[function]
+    if not takes(op_type, OPSET, data_type):
+        raise not_expressible(f"{op_type} takes no tensors of {data_type.name}")
     axes = {"axes": desc.axes}
     return Lowering(
         op_type=op_type,
@@ -61,7 +61,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
         raise InputError("without axes, a node with noop_with_empty_axes reduces nothing")
     sizes = pad(data.sizes, 1)
     axes = tuple(axis % len(sizes) for axis in attributes.get("axes", ())) or tuple(range(len(sizes)))
-    function = next(name for name, (op_type, _) in _NODES.items() if op_type == attributes["op_type"])
+    function = next(name for name, op_type in _NODES.items() if op_type == attributes["op_type"])
     descriptor = descriptor_class("REDUCE", EACH)
     return descriptor(
         function=descriptor.spec().field("Function").number(function),
@@ -110,7 +110,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     return {
         "axes": size_classes.count(desc.axis_count, 3),
         "first": size_classes.place(desc.axes[0], desc.output.dimension_count),
-        "reduced": "1" if desc.input_tensor.element_count == desc.output.element_count else "2+",
+        "reduced": size_classes.count(desc.input_tensor.element_count // desc.output.element_count),
     }
 
 
@@ -145,7 +145,7 @@ REDUCE = Operator(
     classify=lambda desc: {**classify(desc), "function": str(desc.named_numbers["Function"])},
     lower=lower,
     onnx_operator="ReduceSum",
-    further_operators=tuple(op_type for op_type, _ in _NODES.values() if op_type != "ReduceSum"),
+    further_operators=tuple(op_type for op_type in _NODES.values() if op_type != "ReduceSum"),
     constant_inputs={1: "axes"},
     not_on_cpu={DataType.INT64: "its ReduceL1 computes with doubles, which do not hold numbers above 2^53"},
     descriptors_of_node=descriptors_of_node,

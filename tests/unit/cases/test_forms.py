@@ -18,7 +18,7 @@ from opmap.cases.variants.variant_run import VariantRun
 from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, map_descriptor
 from opmap.operators import OPERATORS
-from opmap.operators.element_wise import node_types
+from opmap.operators.node_types import node_types
 
 
 @pytest.mark.parametrize("name", FORMS)
