@@ -56,11 +56,16 @@ class Origin:
 
 
 def evaluate(
-    statements: Sequence[Statement], sizes: Mapping[str, Position], tensors: Tensors, *, ignores_outside: bool = False
+    statements: Sequence[Statement],
+    sizes: Mapping[str, Position],
+    tensors: Tensors,
+    *,
+    types: Mapping[str, DataType] | None = None,
+    ignores_outside: bool = False,
 ) -> Iterator[tuple[str, int] | None]:
     """Gives (tensor, address) of the element that each output element comes from, row-major; None if undocumented."""
     for at in product(*map(range, sizes[_output(statements)])):
-        origin = trace(statements, sizes, at, tensors, ignores_outside=ignores_outside)
+        origin = trace(statements, sizes, at, tensors, types=types, ignores_outside=ignores_outside)
         yield None if origin.tensor is None or origin.address is None else (origin.tensor, origin.address)
 
 

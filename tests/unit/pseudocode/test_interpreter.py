@@ -13,9 +13,10 @@ import pytest
 from bench import interpreting
 from bench.interpreting import LOOPS
 from concrete_lines import compiled, naive_elements, run_line, sized
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 
 from opmap import strategies
+from opmap.cases.case import Case
 from opmap.descriptors import TensorDesc
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
@@ -23,6 +24,13 @@ from opmap.pseudocode import access_map, compiling, equals_documented, naive, pa
 from opmap.tensors import DataType, Tensor
 
 COUNT, HALF = 1 << 20, 1 << 19
+
+
+def below_alpha():
+    """A case of ACTIVATION_THRESHOLDED_RELU: -0.25 is below Alpha 0 as a number, and above it as a bit pattern."""
+    tensor = TensorDesc(DataType.FLOAT32, (1,))
+    desc = OPERATORS["ACTIVATION_THRESHOLDED_RELU"].descriptor(input_tensor=tensor, output_tensor=tensor, alpha=0)
+    return Case("below", desc, {"InputTensor": Tensor.from_values(DataType.FLOAT32, (1,), [-0.25])})
 
 
 class TestInterpreter:
@@ -250,6 +258,7 @@ class TestInterpreter:
         assert [12, 13, None, None, 10, 11] == run(rows, {"input": values, "t": [1, 2, 0]})
 
     @given(strategies.cases())
+    @example(below_alpha())
     def test_agrees_with_the_naive_evaluator(self, case):
         """The compiled access map and the naive evaluator find the same origin for every element of a random case; the
         same value, if it is computed.
@@ -262,7 +271,8 @@ class TestInterpreter:
             found = [o.value if o.address is None else tensors[o.tensor][o.address] for o in traced]
             assert found == list(case.expected)
             return
-        origins = list(naive.evaluate(desc.output_statements, desc.pseudocode_sizes, tensors))
+        types = desc.access.types  # a guard may compare floats
+        origins = list(naive.evaluate(desc.output_statements, desc.pseudocode_sizes, tensors, types=types))
         assert desc.output.element_count == len(origins)
         starts, start = {}, 0
         for name in desc.access.sources:  # the addresses of a tensor begin behind those of the one before
