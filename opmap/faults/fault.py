@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,19 @@ Array = npt.NDArray[Any]
 
 
 def _computed_in(spec: Spec) -> Iterator[Computed | Reduced]:
-    """Gives the operators in the values that a page's pseudocode computes; their operands are numbered."""
-    computed = (line.source for line in lines_in(spec.lines) if not isinstance(line.source, Reference))
-    for node in chain.from_iterable(map(walk, computed)):
-        if isinstance(node, Operation):
-            yield Computed(node.operator, tuple(map(Operand, range(len(node.operands)))))
-        if isinstance(node, Reduction):
-            yield Reduced(node.operator, 0, (1,), (Operand(0), 1 if node.condition is None else Operand(1)))
+    """Gives the operators in the values that a page's pseudocode computes; their operands are numbered.
+
+    A reduction up to a coordinate of the output goes over all positions, with a condition.
+    """
+    for line in lines_in(spec.lines):
+        coordinates = {*map(str, line.target.coordinates)}
+        for node in () if isinstance(line.source, Reference) else walk(line.source):
+            if isinstance(node, Operation):
+                yield Computed(node.operator, tuple(map(Operand, range(len(node.operands)))))
+            if isinstance(node, Reduction):
+                bounds = (inner for span in node.spans for bound in (span.start, span.stop) for inner in walk(bound))
+                is_conditional = node.condition is not None or not coordinates.isdisjoint(map(str, bounds))
+                yield Reduced(node.operator, 0, (1,), (Operand(0), Operand(1) if is_conditional else 1))
 
 
 @dataclass(frozen=True, kw_only=True)
