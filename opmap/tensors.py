@@ -21,7 +21,7 @@ class DataType(enum.Enum):
     """DML_TENSOR_DATA_TYPE, the types that the operators use; and BOOL, an ONNX type for which DirectML has UINT8.
 
     `number` is DirectML's, `size` the bytes per element, `kind` the kind of number, `code` the letter of Python's
-    struct and array modules.
+    struct and array modules, `limits` the lowest and the highest value of an integer type.
     """
 
     FLOAT32 = (1, 4, "float", "f")
@@ -39,6 +39,8 @@ class DataType(enum.Enum):
 
     def __init__(self, number: int, size: int, kind: Literal["float", "signed", "unsigned"], code: str):
         self.number, self.size, self.kind, self.code = number, size, kind, code
+        width = size * 8 if number else 1
+        self.limits = (-(1 << width - 1), (1 << width - 1) - 1) if kind == "signed" else (0, (1 << width) - 1)
 
     __hash__ = object.__hash__  # a member is one object, and Enum's own is slow
 
@@ -46,12 +48,6 @@ class DataType(enum.Enum):
     def bits_code(self) -> str:
         """The array code of the unsigned integer with the same size."""
         return {1: "B", 2: "H", 4: "I", 8: "Q"}[self.size]
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The lowest and the highest value of an integer type."""
-        width = self.size * 8 if self.number else 1
-        return (-(1 << width - 1), (1 << width - 1) - 1) if self.kind == "signed" else (0, (1 << width) - 1)
 
 
 DIRECTML_TYPES = tuple(data_type for data_type in DataType if data_type.number)

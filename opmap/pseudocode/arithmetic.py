@@ -58,7 +58,7 @@ def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *numbers: function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else None
 
 
-def _whole(function: Callable[[Fraction], int], *, floats: bool = False) -> Callable[..., Any]:
+def _whole(function: Callable[[Any], int], *, floats: bool = False) -> Callable[..., Any]:
     """Returns a function that makes a whole number of a finite number, or of the quotient of two.
 
     An infinity and a NaN stay, as C's functions keep them, after which the pages name theirs. The quotient of two
@@ -67,14 +67,14 @@ def _whole(function: Callable[[Fraction], int], *, floats: bool = False) -> Call
 
     def whole(a: Any, b: Any = None) -> Any:
         if b is None:
-            return function(Fraction(a)) if math.isfinite(a) else a
-        return None if floats or b == 0 else function(Fraction(a) / Fraction(b))
+            return function(a) if math.isfinite(a) else a
+        return None if floats or b == 0 else function(Fraction(a, b))
 
     return whole
 
 
-def _half_away(number: Fraction) -> int:
-    whole = math.floor(abs(number) + Fraction(1, 2))
+def _half_away(number: Any) -> int:
+    whole = math.floor(abs(Fraction(number)) + Fraction(1, 2))
     return whole if number > 0 else -whole
 
 
@@ -102,7 +102,7 @@ class Arithmetic(NamedTuple):
     operands: tuple[int, ...] = (2,)
 
 
-def _rounding(function: Callable[[Fraction], int]) -> Arithmetic:
+def _rounding(function: Callable[[Any], int]) -> Arithmetic:
     return Arithmetic(_whole(function), of_floats=_whole(function, floats=True), operands=(1, 2))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -131,7 +132,7 @@ class Values:
         if gives_bits(value):
             return self.take(value, self.loops, None, patterns=True)
         numbers = self.take(value, self.loops, output)
-        return lambda count: [bits_of(output, number) for number in numbers(count)]
+        return lambda count: _all_bits_of(output, numbers(count))
 
     def take(self, node: Expression, loops: Sizes, held_by: DataType | None, *, patterns: bool = False) -> Take:
         """Returns what gives the values of a node for all positions of the loops: as bit patterns or as numbers.
@@ -146,8 +147,9 @@ class Values:
                 return lambda count: numbers_of(own, list(islice(elements, count)))
             case LoopPosition(loop):
                 inner, outer = prod(loops[loop + 1 :]), prod(loops[:loop])
-                positions = (i for _ in range(outer) for i in range(loops[loop]) for _ in range(inner))
-                return lambda count: list(islice(positions, count))
+                positions = chain.from_iterable(repeat(range(loops[loop]), outer))
+                repeated = positions if inner == 1 else chain.from_iterable(map(repeat, positions, repeat(inner)))
+                return lambda count: list(islice(repeated, count))
             case Reduced(operator, _, lengths, (value, condition)):
                 types, length = self._types(node), prod(lengths)
                 values, holds = (self.take(part, (*loops, *lengths), held_by) for part in (value, condition))
@@ -199,9 +201,9 @@ def results_of(
     function, own = function_of(sign, width=width, floats=is_float), ARITHMETIC[sign]
     if sign in ("/", "%") or any(None in column for column in columns if not isinstance(column, repeat)):
         function = _partial(function)
-    results = list(map(function, *columns))
+    results: Sequence[Any] = list(map(function, *columns))
     if own.gives == "number" and own.takes == "number" and held_by is not None:
-        results = [number if holds(held_by, number) else None for number in results]
+        results = _held(held_by, results)
     if not types or patterns == (own.gives == "bits"):
         return results
     return _patterns(types[0], results) if patterns else numbers_of(types[0], results)
@@ -239,6 +241,8 @@ def _adds_exactly(data_type: DataType, numbers: Sequence[Any]) -> bool:
         return bool(sum(n for n in numbers if n > 0) <= high and sum(n for n in numbers if n < 0) >= low)
     if not all(map(math.isfinite, numbers)):
         return False
+    if sum(map(abs, numbers)) <= 1 << precision(data_type) and all(number == int(number) for number in numbers):
+        return True
     ratios = [abs(number).as_integer_ratio() for number in numbers if number]
     below = max((denominator for _, denominator in ratios), default=1)  # each one is a power of two
     parts = [numerator * (below // denominator) for numerator, denominator in ratios]
@@ -272,14 +276,14 @@ def holds(data_type: DataType, number: Any) -> bool:
         return False
     if data_type.kind != "float":
         low, high = data_type.limits
-        return bool(low <= number <= high and number == int(number))
+        return bool(low <= number <= high and (type(number) is int or number == int(number)))
     if isinstance(number, float) and not math.isfinite(number):
         return True
     try:
         (rounded,) = struct.unpack(data_type.code, struct.pack(data_type.code, float(number)))
     except OverflowError:
         return False
-    return bool(rounded == number)
+    return math.isfinite(rounded) and bool(rounded.as_integer_ratio() == number.as_integer_ratio())
 
 
 def bits_of(data_type: DataType, number: Any) -> int | None:
@@ -295,6 +299,37 @@ def bits_of(data_type: DataType, number: Any) -> int | None:
     if number == 0 or number != number:
         return AnyPattern.of(data_type, to_bits(data_type, [abs(float(number))])[0])
     return to_bits(data_type, [float(number)])[0]
+
+
+def _all_bits_of(data_type: DataType, numbers: Sequence[Any]) -> Elements:
+    """Returns the same as `bits_of` for each number: together, if no number is too large or has another type."""
+    packed = _packed(data_type, numbers)
+    if packed is None:
+        return [bits_of(data_type, number) for number in numbers]
+    if data_type.kind != "float":
+        return packed
+    rounded = from_bits(data_type, packed)
+    return [
+        bits if number == own and number else bits_of(data_type, number)
+        for number, bits, own in zip(numbers, packed, rounded, strict=True)
+    ]
+
+
+def _held(data_type: DataType, numbers: Sequence[Any]) -> Sequence[Any]:
+    """Returns the numbers; None in place of one that the data type does not hold as it is."""
+    packed = _packed(data_type, numbers)
+    if packed is None:
+        return [number if holds(data_type, number) else None for number in numbers]
+    rounded = from_bits(data_type, packed)
+    return [n if n == own or holds(data_type, n) else None for n, own in zip(numbers, rounded, strict=True)]
+
+
+def _packed(data_type: DataType, numbers: Sequence[Any]) -> array[int] | None:
+    """Returns the bit patterns of numbers, rounded for a float type; None if a number is no such number."""
+    try:
+        return array(data_type.bits_code, struct.pack(f"<{len(numbers)}{data_type.code}", *numbers))
+    except (OverflowError, struct.error):
+        return None
 
 
 def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
