@@ -8,13 +8,21 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from ...engines.arrays import to_array
+from ...mapping import ELEMENT_TYPES
 from ...operators import Substitution
-from ...tensors import DataType
+from ...tensors import DataType, Tensor
 from .drafts import ModelDraft, concat, constant, form
 from .formed import Formed, Inputs, plain_feeds
 
 UNUSED = "Unused"
 """The name of a graph input that no node reads, or of a value that nobody uses."""
+
+ZERO = "Zero"
+"""The name of a graph input of one -0. Of an initializer, ONNX Runtime would leave out the Add."""
+
+ACTIVATIONS = ("Relu", "ThresholdedRelu")
+"""The nodes of operators here that the DirectML EP fuses with an Add before them."""
 
 SECOND = "Second"
 """The name of a second output, and of the node that makes it."""
@@ -109,6 +117,20 @@ def _between(draft: ModelDraft) -> Formed | None:
     draft.rename_output(f"{output}.copied")
     draft.graph.node.append(concat(f"{output}.copied", output))
     return draft.formed()
+
+
+@form("activation", of="data")
+def _activation(draft: ModelDraft) -> Formed | None:
+    """The operator is the activation behind an Add of -0, which changes no number; the DirectML EP fuses both."""
+    field, data_type = draft.data[0], draft.value(draft.data[0]).data_type
+    if draft.operator.op_type not in ACTIVATIONS or data_type.kind != "float":
+        return None
+    added, draft.operator.input[0] = f"{field}.added", f"{field}.added"
+    draft.graph.node.insert(0, helper.make_node("Add", [field, ZERO], [added], added))
+    draft.graph.input.append(helper.make_tensor_value_info(ZERO, ELEMENT_TYPES[data_type], []))
+    draft.replaced(field, "output of an Add of -0")
+    array = to_array(Tensor.from_values(data_type, (), [-0.0]))
+    return draft.formed(feeds=lambda inputs: {**plain_feeds(draft.mapped, inputs), ZERO: array})
 
 
 @form("unused-node", of="data")

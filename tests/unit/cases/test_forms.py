@@ -13,6 +13,7 @@ from opmap.cases.variants.formed import Formed, Inputs
 from opmap.cases.variants.forms import FORMS
 from opmap.cases.variants.forms_constants import EXTERNAL_FILE
 from opmap.cases.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
+from opmap.cases.variants.forms_structure import ACTIVATIONS
 from opmap.cases.variants.further_inputs import fresh_values, is_told_apart, other_sizes
 from opmap.cases.variants.variant_run import VariantRun
 from opmap.engines.steps import Result
@@ -277,6 +278,14 @@ class TestStructure:
             nodes = [node.op_type for node in form.model.graph.node]
             assert nodes.count("Concat") == len(form.mapped.desc.inputs) + 1
             assert "Concat" == nodes[-1]
+
+    def test_activation(self):
+        """The operator is the activation of an Add of -0, which ONNX Runtime's optimizers keep: -0 is fed."""
+        made = [form for _, form, _ in formed_cases("activation")]
+        assert {("Add", name) for name in ACTIVATIONS} == {tuple(n.op_type for n in f.model.graph.node) for f in made}
+        for form in made:
+            assert [form.model.graph.node[1].input[0]] == [*form.model.graph.node[0].output]
+            assert not form.model.graph.initializer
 
     def test_chain(self):
         """At least five nodes stand one after the other, four of them Identity."""

@@ -204,8 +204,8 @@ class TestOnTheCpu:
     @pytest.mark.parametrize("variant", [name for name, v in VARIANTS.items() if v.base and v.has(CPU)])
     def test_pass(self, variant):
         judge = open_judge("cpu")
-        judged = (number for number in itertools.count() if not no_judge(in_variant(variant, number), judge.provider))
-        case = in_variant(variant, next(judged))
+        cases = (in_variant(variant, number) for number in itertools.count())
+        case = next(c for c in cases if not no_judge(c, judge.provider) and None not in c.expected)
         record = judge(case)
         assert ("pass", True) == (record.verdict, record.path_proof.proven), record.message
         assert record.variant == case.variant and record.placement.proven
