@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..pseudocode import Computed, Expression, LoopPosition, Reduced
 from ..pseudocode.arithmetic import ARITHMETIC
 from ..tensors import DataType
-from .case_arrays import Bits
+from .case_arrays import Bits, CaseArrays
 from .fault import Fault
 from .values import masked, sign_lost
 
@@ -68,6 +68,18 @@ def _extended(bits: Bits, data_type: DataType) -> Bits:
     return (_half(bits, data_type) ^ sign) - sign
 
 
+def _low_half_signed(bits: Bits, data_type: DataType) -> Bits:
+    """Returns elements of 64 bits whose order is that of the given ones with their low halves as signed numbers."""
+    return bits ^ bits.dtype.type(1 << 31) if data_type.size == 8 else bits
+
+
+def _selected(bits: Bits, arrays: CaseArrays) -> Bits:
+    """Returns the output with the elements themselves, if it has elements that were compared."""
+    value = arrays.move.value
+    compared = isinstance(value, Node) and value.operator in ("min", "max")
+    return _low_half_signed(bits, arrays.data_type) if compared else bits
+
+
 _NEEDS = "a value that is computed"
 
 EXPRESSION_FAULTS = {
@@ -94,6 +106,12 @@ EXPRESSION_FAULTS = {
     ),
     "value-narrower-signed": Fault(
         text="a value is computed from the lower half of each element, sign-extended", operand=_extended, needs=_NEEDS
+    ),
+    "value-low-half-signed": Fault(
+        text="of numbers of 64 bits, the low halves are compared as signed numbers",
+        operand=_low_half_signed,
+        output=_selected,
+        needs=_NEEDS,
     ),
     "value-sign-lost": Fault(
         text="a value is computed from elements without their highest bit", operand=sign_lost, needs=_NEEDS

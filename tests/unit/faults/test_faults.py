@@ -297,6 +297,28 @@ def moved(name, data_type, bits):
     return output
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ELEMENT_WISE_MAX", [1, 1 << 32 | 1, -1]),
+        ("ELEMENT_WISE_MIN", [1 << 31, 1 << 31, -1 << 31]),
+        ("ELEMENT_WISE_LOGICAL_GREATER_THAN", [1, 0, 0]),
+    ],
+)
+def test_low_halves_as_signed_numbers(name, expected):
+    """The high halves are compared first; of a maximum, the element itself is the output."""
+    left, right = (
+        Tensor.from_values(DataType.INT64, (3,), v) for v in ([1, 1 << 31, -1 << 31], [1 << 31, 1 << 32 | 1, -1])
+    )
+    fields = zip(("a_tensor", "b_tensor"), [TensorDesc(DataType.INT64, (3,))] * 2, strict=True)
+    output = DataType.UINT8 if "LOGICAL" in name else DataType.INT64
+    desc = OPERATORS[name].descriptor(**dict(fields), output_tensor=TensorDesc(output, (3,)))
+    (found,) = open_fault("value-low-half-signed").runner.run_case(
+        Case("it", desc, {"ATensor": left, "BTensor": right})
+    )
+    assert expected == found.tolist()
+
+
 @pytest.mark.parametrize("sign", ["/", "%"])
 def test_a_division_by_zero(sign):
     """An address that divides by 0 has no value, as in the interpreter; the remainder has the sign of the dividend."""
