@@ -362,7 +362,7 @@ def _computed(
         own = 0.0
         if array.dtype.kind == "f" and kernel.lines:
             data_type = DataType[array.dtype.name.upper()]
-            own = _ROUNDING[data_type] * scale if rounds and not exact else EXACT
+            own = max(_ROUNDING[data_type] * scale, EXACT) if rounds and not exact else EXACT
         widths.append(max(_MARGIN * width + own, *tolerances) if array.dtype.kind == "f" else 0.0)
     return tuple(map(from_array, outputs)), tuple(widths)
 

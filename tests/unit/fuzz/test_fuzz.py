@@ -47,7 +47,7 @@ from opmap.fuzz.plan import (
     Updating,
     joined,
 )
-from opmap.fuzz.reference import Invalid, _shifted
+from opmap.fuzz.reference import EXACT, Invalid, Kernel, _shifted, computed
 from opmap.fuzz.search import Excluded, Search, draw_sequence
 from opmap.fuzz.smaller import fewer_actions, fewer_sessions, plainer_actions, smaller_graphs
 from opmap.fuzz.state import planned
@@ -520,6 +520,14 @@ def test_shifted(sizes):
     assert ({0.75, 1.25} >= set(shifted.ravel().tolist())) and 1.0 not in shifted
 
 
+@pytest.mark.parametrize("lines", ["y = Selu(x)", "y = Abs(x)"])
+def test_a_zero_may_have_each_sign(lines):
+    """What a node computes of zeros alone has a tolerance too, in which -0 and 0 are one."""
+    kernel = Kernel(op="", attributes=(), inputs=("x",), outputs=("y",), lines=(lines,))
+    _, (width,) = computed(kernel, [Tensor.from_values(DataType.FLOAT32, (1,), [-0.0])], [0.0])
+    assert EXACT == width
+
+
 def test_pieces_with_sizes_of_0():
     """Each piece is drawn with sizes from 0 on: also the size that limits an index may be 0."""
     drawn = [draw_piece(p, SeededSource(n), DataType.FLOAT32, lowest=0) for p in pieces() for n in range(20)]
@@ -583,8 +591,17 @@ class TestSearch:
         assert "silent-3" == made._find(1, find.plan, find.failure).id
 
     def test_what_the_same_package_shows(self):
-        """A failure that the CPU EP of the provider's own package shows too is no find."""
-        progress = search(PreviousRun, sibling=PreviousRun, most_sequences=12).run()
+        """A failure that the CPU EP of the provider's own package shows too is no find, also if no time is left to
+        shrink it. What needs the same is not shrunk again.
+        """
+        made, shrunk = search(PreviousRun, sibling=PreviousRun, most_sequences=40), []
+        whole = made._shrink
+        made._shrink = lambda *find: (shrunk.append(find), whole(*find))
+        progress = made.run()
+        assert ([], True) == (found(progress), progress.both > len(shrunk) > 0)
+        made = search(PreviousRun, sibling=PreviousRun, most_sequences=12)
+        made.progress.shrinking = made.seconds
+        progress = made.run()
         assert ([], True) == (found(progress), progress.both > 0)
 
     def test_what_needs_earlier_plans(self):
