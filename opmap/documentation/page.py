@@ -390,7 +390,8 @@ class _Reader:
         outputs = self.shipped.field_names("output")
         fields = []
         for member in re.finditer(
-            r"(?m)^[ \t]*(_Maybenull_)?[ \t]*(?:const[ \t]+)?([A-Za-z_]\w*)[ \t]*(\*?)[ \t]*([A-Za-z_]\w*)[ \t]*;",
+            r"(?m)^[ \t]*(_Maybenull_)?(?:_Field_size_\(\w+\))?[ \t]*(?:const[ \t]+)?"
+            r"([A-Za-z_]\w*)[ \t]*(\*?)[ \t]*([A-Za-z_]\w*)[ \t]*;",
             block.text,
         ):
             optional, type, pointer, name = member.groups()

@@ -123,6 +123,8 @@ class Operator:
       opset.
     - `oldest_opset`: the first opset with the ONNX operator, if the usual opset does not have it. The models then have
       this opset.
+    - `meaning_since`: the first opset in which the ONNX operator means the same, if nodes of older ones mean something
+      else: no model has an older one.
     - `constant_inputs`: the ONNX names of the inputs of that node that are lists of INT64 or scalars and no tensors of
       the descriptor, by their positions.
     - `states_shape`: whether the model states the shape of the node's output where ONNX cannot infer it from what is
@@ -132,7 +134,8 @@ class Operator:
     - `takes(data type)`: whether the ONNX node takes tensors without indices of this data type.
     - `tensor_attributes`: the attributes of the node that are tensors of one element, or a float.
     - `descriptors_of_node(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these
-      inputs and attributes; the constant inputs are among the attributes. `descriptors_of_node` itself is None if
+      inputs and attributes; the constant inputs are among the attributes, and so is the opset of a given node.
+      `descriptors_of_node` itself is None if
       `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one
       coordinate, each with a name for its case id.
@@ -149,6 +152,7 @@ class Operator:
     beyond_onnx: Callable[[Any], str | None] = lambda desc: None
     newest_opset: int | None = None
     oldest_opset: int = 0
+    meaning_since: int = 0
     constant_inputs: Mapping[int, str] = field(default_factory=dict)
     states_shape: bool = False
     modes: Mapping[str, tuple[str | int | None, ...]] = field(default_factory=dict)

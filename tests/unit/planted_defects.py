@@ -293,6 +293,7 @@ COMPUTED = {
         np.isinf(x) & np.where(np.signbit(x), detect_negative, detect_positive).astype(bool)
     ),
     "CumSum": cumulated,
+    "Hardmax": lambda x, axis: (np.indices(x.shape)[axis] == np.argmax(x, axis, keepdims=True)).astype(x.dtype),
     **{"ArgMin": place_of(np.argmin), "ArgMax": place_of(np.argmax)},
     **{"ReduceMax": reduced(np.maximum), "ReduceMin": reduced(np.minimum), "ReduceProd": reduced(np.multiply)},
     **{

@@ -108,15 +108,15 @@ The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cas
 def _opset(version: int, draft: ModelDraft) -> Formed | None:
     """Returns the form with this opset.
 
-    There is none if an operator, an attribute or a data type of the model is not in the opset, if there are negative
-    indices and the opset has none, or if the DirectML EP lacks the operator in this opset. The mapping's own opset has
-    none. Above AUXILIARY_OPSET there are only models of one node.
+    There is none if an operator, an attribute or a data type of the model is not in the opset, if the operator means
+    something else there, if there are negative indices and the opset has none, or if the DirectML EP lacks the operator
+    in this opset. The mapping's own opset has none. Above AUXILIARY_OPSET there are only models of one node.
     """
     nodes = draft.graph.node
     if version > AUXILIARY_OPSET and len(nodes) > 1:
         return None
-    own, newest = draft.model.opset_import[0].version, OPERATORS[draft.mapped.desc.operator].newest_opset
-    if version == own or version > (newest or version):
+    own, operator = draft.model.opset_import[0].version, OPERATORS[draft.mapped.desc.operator]
+    if version == own or not operator.meaning_since <= version <= (operator.newest_opset or version):
         return None
     if version < NEGATIVE_INDICES and any(min(draft.first.tensors[name].integers) < 0 for name in draft.indices):
         return None

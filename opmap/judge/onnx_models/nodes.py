@@ -44,7 +44,8 @@ class GivenNode:
     """A node of one of our operators.
 
     `label` is its name, or its first output's if it has no name of its own. `reason` says why it has no descriptor.
-    `inputs` are the tensors, `constants` the further inputs by their ONNX names. `proto` is the node itself.
+    `inputs` are the tensors, `constants` the further inputs by their ONNX names. `proto` is the node itself. `opset` is
+    that of the model; 0 for a node that does not run.
     """
 
     label: str
@@ -56,11 +57,13 @@ class GivenNode:
     attributes: Mapping[str, Any] | None = None
     reason: str | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
+    opset: int = 0
 
 
 def find_nodes(given: GivenModel) -> list[GivenNode]:
     """Returns the nodes of our operators in the main graph. Raises InputError if there are too many."""
-    nodes = [_node(node, _problem(node)) for node in given.model.graph.node if is_ours(node)]
+    opset = next((o.version for o in given.model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    nodes = [replace(_node(node, _problem(node)), opset=opset) for node in given.model.graph.node if is_ours(node)]
     if len(nodes) > MAX_COMMANDS:
         raise InputError(f"must have at most {MAX_COMMANDS} nodes that are judged, got {len(nodes)}")
     count = Counter(node.label for node in nodes)
@@ -194,6 +197,7 @@ def descriptor(
     inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
     attributes: dict[str, Any] = dict(node.attributes or {})
     attributes.setdefault("num_outputs", len(node.outputs))
+    attributes["opset"] = node.opset
     attributes |= {name: _constant(name, array) for name, array in constants.items()}
     for rank in (tensor.dimension_count for tensor in inputs[:1]):
         given = attributes.get("axis", 0)

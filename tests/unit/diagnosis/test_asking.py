@@ -24,7 +24,7 @@ from opmap.reports.documents import AskedDocument
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""
 
-ORDERS = ("TOP_K", "TOP_K1", "ACTIVATION_THRESHOLDED_RELU")
+ORDERS = ("TOP_K", "TOP_K1", "ACTIVATION_THRESHOLDED_RELU", "ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1")
 """The operators that order numbers without a result of their own: no page says where a NaN stands."""
 
 

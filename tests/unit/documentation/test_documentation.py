@@ -120,6 +120,8 @@ class TestThePages:
             **dict.fromkeys(("cumulative_summation", "cumulative_product"), "F1"),
             **dict.fromkeys(("argmin", "argmax"), "C2 F1 C3"),
             "reduce": "C4 C2 F1 C3",
+            "activation_hardmax": "C4",
+            "activation_hardmax1": "C4 F1",
             **dict.fromkeys(("top_k", "top_k1"), "F1 C4 C5"),
             **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
             **{f"element_wise_logical_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor")},

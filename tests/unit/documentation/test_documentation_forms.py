@@ -26,13 +26,18 @@ from opmap.documentation import Finding, read_page
 from opmap.errors import InputError
 
 LOST_INPUT = dict.fromkeys(
-    ("depth_to_space1", "split", "cumulative_summation", "cumulative_product"),
+    ("depth_to_space1", "split", "cumulative_summation", "cumulative_product", "activation_hardmax1"),
     "without headings, the input of several examples goes to the first one",
 )
 """English page -> why opmap does not read it whole without its headings. A known gap."""
 
 LOST_LEVEL = dict.fromkeys(
-    ("padding1", "diagonal_matrix1", *(f"element_wise_{n}" for n in ("negate", "clip1", "difference_square"))),
+    (
+        "padding1",
+        "diagonal_matrix1",
+        "activation_hardmax1",
+        *(f"element_wise_{n}" for n in ("negate", "clip1", "difference_square")),
+    ),
     "its table has no heading with a feature level; copied, it is said that none names it",
 )
 """English page -> why opmap does not read it whole as copied text. A known gap."""

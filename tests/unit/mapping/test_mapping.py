@@ -44,7 +44,7 @@ def directml(model, fed):
     if node.op_type in OF_ELEMENTS:
         constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
         return of_elements(node, shapes, types, constants)
-    if node.op_type in ("CumSum", "TopK", "ArgMin", "ArgMax") or node.op_type.startswith("Reduce"):
+    if node.op_type in ("CumSum", "Hardmax", "TopK", "ArgMin", "ArgMax") or node.op_type.startswith("Reduce"):
         constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
         return of_reductions(node, shapes, types, constants)
     attributes = {a.name: a.i for a in node.attribute}
@@ -177,18 +177,20 @@ FUNCTIONS = {"ReduceL1": 3, "ReduceMax": 7, "ReduceMin": 8, "ReduceProd": 9, "Re
 
 
 def of_reductions(node, shapes, types, constants):
-    """Returns the descriptor that the DirectML EP makes of a node that reduces, accumulates or orders: CumSum and TopK
-    are padded to four dimensions.
+    """Returns the descriptor that the DirectML EP makes of a node that reduces, accumulates or orders: CumSum, Hardmax
+    and TopK are padded to four dimensions.
     """
     attributes = {a.name: list(a.ints) or a.i for a in node.attribute}
     numbers = constants[node.input[1]].ravel().tolist() if len(node.input) > 1 else []
-    least = 4 if node.op_type in ("CumSum", "TopK") else 1
+    least = 4 if node.op_type in ("CumSum", "Hardmax", "TopK") else 1
     data, *outputs = (
         TensorDesc(types[name], pad(shapes[name], least)) for name in (node.input[0], *node.output) if name in shapes
     )
     moved = data.dimension_count - len(shapes[node.input[0]])
     if node.op_type == "CumSum":
         return "CUMULATIVE_SUMMATION", (data, data, numbers[0] + moved, attributes["reverse"], attributes["exclusive"])
+    if node.op_type == "Hardmax":
+        return "ACTIVATION_HARDMAX1", (data, data, 1, (attributes["axis"] + moved,))
     if node.op_type == "TopK":
         found, axis = outputs[0], attributes["axis"] + moved
         indices = TensorDesc(DataType.UINT64, found.sizes)

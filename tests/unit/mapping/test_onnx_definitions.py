@@ -112,11 +112,11 @@ WITH_KERNEL = {
     **dict.fromkeys(
         ("ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN", "ACTIVATION_RELU", "ELEMENT_WISE_CLIP1", "ELEMENT_WISE_SIGN"), 0.6
     ),
-    **dict.fromkeys(("REDUCE", "CUMULATIVE_SUMMATION", "TOP_K1", "ARGMIN", "ARGMAX"), 0.6),
+    **dict.fromkeys(("REDUCE", "CUMULATIVE_SUMMATION", "TOP_K1", "ARGMIN", "ARGMAX", "ACTIVATION_HARDMAX1"), 0.6),
 }
 """At least this part of the random descriptors has a kernel of the CPU EP, where it is not most of them."""
 
-REDUCTIONS = ("REDUCE", "CUMULATIVE_SUMMATION", "TOP_K1", "ARGMIN", "ARGMAX")
+REDUCTIONS = ("REDUCE", "CUMULATIVE_SUMMATION", "TOP_K1", "ARGMIN", "ARGMAX", "ACTIVATION_HARDMAX1")
 
 NUMBERS = pytest.mark.parametrize("count", others_slow([50, 300], 50))
 """How many random descriptors of each operator are drawn."""

@@ -170,6 +170,42 @@ class TestTopK:
         )
 
 
+class TestHardmax:
+    """1 at the first of the largest elements along the axes, 0 elsewhere."""
+
+    @pytest.mark.parametrize("name", ["ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1"])
+    def test_random_descriptors(self, name):
+        """One element of each row is 1; no element of a row with a NaN is documented."""
+        seen = Counter()
+        for case in drawn(name):
+            array = to_array(case.tensors["InputTensor"])
+            axes = getattr(case.desc, "axes", (array.ndim - 1,))
+            order = [*(d for d in range(array.ndim) if d not in axes), *axes]
+            moved = array.transpose(order)
+            rows = moved.reshape(-1, int(np.prod([array.shape[d] for d in axes]))).tolist()
+            known = [[not any(n != n for n in row)] * len(row) for row in rows]
+            wanted = [[int(i == row.index(max(row))) for i in range(len(row))] for row in rows]
+            wanted, known = (np.array(own).reshape(moved.shape).transpose(np.argsort(order)) for own in (wanted, known))
+            assert (check(case, "OutputTensor", wanted, known) == known).all()
+            seen.update([*seen_in(case), f"axes {len(axes)}"])
+            seen["ties"] += sum(row.count(max(row)) > 1 for row in rows)
+            seen["unknown"] += int((~known).sum())
+        coverage(name, seen)
+        assert {"axes 1"} <= seen.keys() and ("axes 8" in seen) == (name == "ACTIVATION_HARDMAX1")
+        assert seen["ties"] > 50 and seen["unknown"] > 20
+
+    def test_on_the_cpu_ep(self):
+        """The CPU EP agrees for every type."""
+        assert {"FLOAT32", "FLOAT16"} == types_on_the_cpu_ep(drawn("ACTIVATION_HARDMAX1"))
+
+    @pytest.mark.parametrize(("rank", "axis", "wanted"), [(2, -1, 3), (2, 0, 2), (5, 1, 1)])
+    def test_nodes(self, rank, axis, wanted):
+        """The tensors are padded to four dimensions, and the axis moves with them; the last one is the default."""
+        tensor = TensorDesc(DataType.FLOAT32, tuple(range(2, 2 + rank)))
+        desc = emitted("Hardmax", [tensor], {"axis": axis} if axis != -1 else {})
+        assert ((wanted,), max(rank, 4)) == (desc.axes, desc.output.dimension_count)
+
+
 REDUCED = {  # function -> the value of exact numbers
     "L1": lambda row: sum(map(abs, row)),
     "MAX": max,
@@ -241,10 +277,10 @@ class TestReduce:
 class TestGivenNodes:
     """`check` on nodes of users."""
 
-    def judged(self, tmp_path, text, *, code):
+    def judged(self, tmp_path, text, *, code, opset=13):
         """The lines that `check` prints for a model on the CPU EP."""
         path = tmp_path / "m.onnx"
-        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {text}'), path)
+        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g {text}'), path)
         lines = io.StringIO()
         with redirect_stdout(lines):
             assert code == main(["check", "--provider", "cpu", str(path)])
@@ -267,3 +303,10 @@ class TestGivenNodes:
         """It is an input, and may be negative."""
         text = "(int32[2,3] x) => (int32[2,3] y) <int64 a = {-1}> {y = CumSum<reverse = 1>(x, a)}"
         assert "pass" in self.judged(tmp_path, text, code=0)
+
+    def test_an_older_meaning(self, tmp_path):
+        """Before opset 13, a Hardmax node has one 1 in all dimensions from its axis on."""
+        text = "(float[2,2,2] x) => (float[2,2,2] y) {y = Hardmax<axis = 1>(x)}"
+        for opset in (11, 13):
+            lines = self.judged(tmp_path, text, code=0, opset=opset)
+            assert "1 pass" in lines and "judged by ONNX" not in lines
