@@ -169,7 +169,12 @@ class CaseArrays:
         access = self.access
         numbers = {name: np.minimum(self.indices[name].rows[:, 0], 2**62) for name in access.value_reads}
         if access.computed:
-            known = with_computed(access, self.case.desc.pseudocode_tensors(self.case.tensors))
+            tensors = self.case.desc.pseudocode_tensors(self.case.tensors)
+            if self.operand:
+                types = {name: access.element_type(name) for name in tensors}
+                changed = {name: self.operand(self._bits(name), own).tolist() for name, own in types.items() if own}
+                tensors = {**tensors, **changed}
+            known = with_computed(access, tensors)
             numbers |= {name: np.array([n or 0 for n in known[name]], np.int64) for name in access.computed}
         return numbers
 
