@@ -156,7 +156,9 @@ def _decide_output(outcome: Outcome, provider: Provider) -> dict[str, Any]:
         return right
     kinds = list(outcome.kinds) if right["verdict"].good else []
     values = f"values only: {', '.join(VALUE_KINDS[kind] for kind in kinds)}" if kinds else None
-    details = "; ".join(filter(None, [outcome.relation, values, explain(check, outcome.wrong_elements)]))
+    place = outcome.placement
+    elsewhere = _unproven(place, provider) if place and place.nodes and not place.shown else None
+    details = "; ".join(filter(None, [elsewhere, outcome.relation, values, explain(check, outcome.wrong_elements)]))
     message = f"{where}{details}"
     return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message, "kinds": kinds or None}
 
