@@ -39,7 +39,7 @@ def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
     support = descriptor.spec().support[0]
     data = support.tensors[descriptor.spec().first_data]
     indices = descriptor.index_tensors()
-    low, high = data.dimension_counts
+    low, high = operator.dimension_counts
     classes = {
         "data_type": data.data_types,
         "dimensions": tuple(str(n) for n in range(low, high + 1)),

@@ -14,7 +14,7 @@ _SEPARATORS = re.compile(r"[\s,;/\u060c\u3001\uff0c\uff1b]+")
 """What stands between data types; the last four marks are commas and a semicolon of Arabic, Chinese and Japanese."""
 
 _LINE = re.compile(
-    r"(?P<name>[^\s.:;()\[\]{}=]{1,80})\s[^\d.:;()\[\]{}=]{0,60}(?:\{[^\d{}]{1,120}\}\s)?"
+    r"(?P<name>[^\s.:;()\[\]{}=]{1,80})\s[^\d.:;()\[\]{}=]{0,60}(?:\{[^{}]{1,120}\}\s)?"
     r"(?<![A-Za-z])(?P<low>\d{1,3})(?!\d)"
     r"(?:[^\d.:;()\[\]{}=]{1,20}(?<![A-Za-z])(?P<high>\d{1,3})(?!\d))?"
     rf"[^\dA-Za-z.:;()\[\]{{}}=]{{1,8}}(?P<types>{_TYPE}(?:[\s,;/\u060c\u3001\uff0c\uff1b]+{_TYPE})*)\s*",
@@ -83,9 +83,8 @@ class Tables:
             with_types = (at for at, cell in enumerate(cells) if at and _has_type(cell))
             first = next(with_types, len(cells) - 1)
             name, types = cells[0], " ".join(cells[first:])
-            counts = [
-                int(count) for count in re.findall(r"(?<!\w)[0-9]{1,3}(?!\d)", " ".join(cells[1:first]), re.ASCII)
-            ]
+            before = re.sub(r"\{[^{}]*\}", "", " ".join(cells[1:first]))  # without the dimensions
+            counts = [int(count) for count in re.findall(r"(?<!\w)[0-9]{1,3}(?!\d)", before, re.ASCII)]
         elif match := _LINE.fullmatch(" ".join(text.split())):
             name, types = match["name"], match["types"]
             counts = [int(count) for count in match.group("low", "high") if count]

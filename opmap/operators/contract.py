@@ -194,8 +194,11 @@ class Operator:
 
     @property
     def dimension_counts(self) -> tuple[int, int]:
-        """The lowest and the highest dimension count of the operator's tensors at the highest feature level."""
-        return next(iter(self.descriptor.spec().support[0].tensors.values())).dimension_counts
+        """The lowest and the highest dimension count that all tensors may have at the highest feature level."""
+        lows, highs = zip(
+            *(own.dimension_counts for own in self.descriptor.spec().support[0].tensors.values()), strict=True
+        )
+        return max(lows), min(highs)
 
     def _rules(self, counts: Iterable[int]) -> drawing.Rules:
         """Returns the rules for descriptors with so many tensors in each of the spec's `varying` fields."""

@@ -116,6 +116,8 @@ class Rules:
         self.solved: dict[tuple[object, ...], tuple[bool, dict[str, tuple[Any, ...]], Equalities]] = {}
         self.unknown: dict[int, dict[str, tuple[Any, ...]]] = {}
         self.counted = [s for s in itertools.chain(*parsed) if isinstance(s, Comparison) and s.operator == "=="]
+        self.in_rows = {str(s.right) for s in self.counted if str(s.right).endswith(".ElementCount")}
+        """`InputTensor.ElementCount` if another tensor has a row of coordinates for each element."""
         self.counts = list(dict.fromkeys(e for s in itertools.chain(*parsed) for e in _counting(s)))
 
     def unsolved(self, names: Mapping[str, Any]) -> Iterator[str]:
@@ -520,7 +522,7 @@ def _take_sizes(draft: PartialDescriptor, name: str, source: RandomSource, most:
         return False
     draft.solve()
     later = (min(fitting, default=1) for other in draft.sizes for _, fitting in draft.counts_in(other) if other != name)
-    reserved = prod(later)
+    reserved = prod(later) * (draft.count if f"{name}.ElementCount" in draft.rules.in_rows else 1)
     for unknown, fitting in list(draft.counts_in(name)):
         room = most // draft.elements(name)
         fitting = [n for n in fitting if n <= room] or fitting[:1]
@@ -539,7 +541,7 @@ def _take_sizes(draft: PartialDescriptor, name: str, source: RandomSource, most:
         ones[source.integer(0, len(free) - 1)] = usual
         drawn: Sequence[int] = ones
     elif ends == SIZES:
-        drawn = sizes(source, len(free), room // reserved)
+        drawn = sizes(source, len(free), max(room // reserved, 1))
     else:
         drawn = [_often_high(source, low, high) for low, high in draft.limits_of(name, ends)]
     for unknown, size in zip(free, drawn, strict=True):

@@ -149,6 +149,11 @@ class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the example gives values for all its tensors, and not sizes only."""
         return all(tensor.values for tensor in self.parsed().tensors.values())
 
+    @property
+    def has_undefined(self) -> bool:
+        """Whether a comment calls values undefined: those that the pseudocode does not give are printed at random."""
+        return "undefined" in self.text
+
 
 class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data types and dimension counts that a feature level supports for one tensor.

@@ -209,8 +209,10 @@ def _missed(
 
 def extra(operator: Operator, part: str, draws: int) -> list[int]:
     """Returns the seeds of one row for each wide or large class: of the first ENOUGH rows, the one with the smallest
-    tensors.
+    tensors. An operator without these classes has none.
     """
+    if operator.parameters.get("output_elements") == ():
+        return []
     names = {"wide": size_classes.WIDE, "large": size_classes.LARGE}[part]["output_elements"]
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for seed in range(draws):

@@ -90,6 +90,7 @@ class TestThePages:
             ([(129, "DIAGONAL_MATRIX1.E1")], "diagonal_matrix1.en-US.md"),
             ([(50, "ELEMENT_WISE_IF.E1")], "element_wise_if.en-US.md"),
             ([(75, "ELEMENT_WISE_BIT_XOR.E1")], "element_wise_bit_xor.en-US.md"),
+            ([(87, "NONZERO_COORDINATES.E1")], "nonzero_coordinates.en-US.md"),
             *(([], f"{name}.en-US.md") for name in ("split", "join", "one_hot", "depth_to_space1", "padding1")),
         ],
     )
@@ -120,6 +121,7 @@ class TestThePages:
             **dict.fromkeys(("cumulative_summation", "cumulative_product"), "F1"),
             **dict.fromkeys(("argmin", "argmax"), "C2 F1 C3"),
             "reduce": "C4 C2 F1 C3",
+            "nonzero_coordinates": "C1 C2 C3 C4",
             "activation_hardmax": "C4",
             "activation_hardmax1": "C4 F1",
             **dict.fromkeys(("top_k", "top_k1"), "F1 C4 C5"),
@@ -186,6 +188,10 @@ CORRECTIONS = {
         )
     ],
     **dict.fromkeys(("split", "join", "one_hot"), ()),
+    "nonzero_coordinates": [
+        *(("[[1.0f,", "[[[[1.0f,"), ("-5.2f]]", "-5.2f]]]]"), ("[4]", "[[[[4]]]]")),
+        *(("[[0, 0, 0],", "[[[[0, 0, 0],"), ("[0, 0, 0]]", "[0, 0, 0]]]]")),
+    ],
     "element_wise_if": [
         (
             "    [[1, 0], [1, 1]] // Cond",

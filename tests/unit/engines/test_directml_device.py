@@ -28,7 +28,12 @@ from opmap.tensors import DataType, Tensor, settled
 
 pytestmark = pytest.mark.platform
 
-RUNNABLE = [(spec, example.id) for spec in all_specs() for example in spec.corrected.examples if example.runnable]
+RUNNABLE = [
+    (spec, example.id)
+    for spec in all_specs()
+    for example in spec.corrected.examples
+    if example.runnable and not example.has_undefined
+]
 ALL = pytest.mark.parametrize(("spec", "example"), RUNNABLE, ids=lambda value: getattr(value, "name", value))
 GRAPH = pytest.mark.parametrize("graph", [False, True], ids=["CompileOperator", "CompileGraph"])
 REFUSED = {("GATHER", "3"), ("GATHER_ELEMENTS", "1")}

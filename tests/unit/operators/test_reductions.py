@@ -206,6 +206,27 @@ class TestHardmax:
         assert ((wanted,), max(rank, 4)) == (desc.axes, desc.output.dimension_count)
 
 
+class TestNonzeroCoordinates:
+    """The count of the elements that are not zero, and their coordinates."""
+
+    def test_random_descriptors(self):
+        """The rows are the coordinates, in the order of the elements; those behind them are not documented."""
+        seen = Counter()
+        for case in drawn("NONZERO_COORDINATES"):
+            array = to_array(case.tensors["InputTensor"])
+            found = np.argwhere(array != 0)  # both zeros are zero, and a NaN is not
+            check(case, "OutputCountTensor", np.full(case.desc.output.sizes, len(found), object), np.array(True))
+            *_, rows, columns = sizes = case.desc.output_coordinates_tensor.sizes
+            wanted = np.zeros((rows, columns), object)
+            wanted[: len(found)] = found[:, array.ndim - columns :]
+            known = (np.indices((rows, columns))[0] < len(found)).reshape(sizes)
+            assert (check(case, "OutputCoordinatesTensor", wanted.reshape(sizes), known) == known).all()
+            seen.update([*seen_in(case), "left out" if columns < array.ndim else "all"])
+            seen["unknown"] += int((~known).sum())
+        coverage("NONZERO_COORDINATES", seen)
+        assert {"left out", "all"} <= seen.keys() and seen["unknown"] > 100
+
+
 REDUCED = {  # function -> the value of exact numbers
     "L1": lambda row: sum(map(abs, row)),
     "MAX": max,

@@ -116,8 +116,9 @@ class TestExamples:
         """The example breaks no rule, and the interpreter computes the outputs that the page prints."""
         desc, tensors = example_descriptor(spec.corrected, example.id)
         assert () == desc.violations()
-        outputs = {name: tensors.pop(name) for name in desc.outputs}
-        assert all(list(output.bits) == list(desc.of_output(n).interpret(tensors)) for n, output in outputs.items())
+        for name, output in {name: tensors.pop(name) for name in desc.outputs}.items():
+            pairs = zip(output.bits, desc.of_output(name).interpret(tensors), strict=True)
+            assert all(own == bits or (own is None and example.has_undefined) for bits, own in pairs)
 
     @pytest.mark.parametrize(
         "name, rule, tensor",
@@ -202,6 +203,7 @@ class TestErrata:
             *("SCATTER_ND.E1", "SCATTER_ND.E2", "SCATTER_ND.E3", "SCATTER_ND.E4", "SCATTER_ND.E5", "SCATTER_ND.E6"),
             *("SCATTER_ND.E7", "SCATTER_ND.E8"),
             *("SLICE1.E1", "SLICE1.E2", "TOP_K1.E1", "SPACE_TO_DEPTH1.E1", "ELEMENT_WISE_BIT_XOR.E1"),
+            "NONZERO_COORDINATES.E1",
             *("GATHER_ND1.E1", "GATHER_ND1.E2", "GATHER_ND1.E3", "GATHER_ND1.E4", "GATHER_ND1.E5", "GATHER_ND1.E6"),
             "GATHER_ND1.E7",
             "DIAGONAL_MATRIX1.E1",
