@@ -215,6 +215,7 @@ class TestOpsets:
         since |= {"Slice": 10, "Tile": 6, "Split": 13, "Concat": 4, "ReverseSequence": 10, "OneHot": 9, "Where": 9}
         since |= {"DepthToSpace": 1, "SpaceToDepth": 1, "Pad": 11, "ConstantOfShape": 9, "Trilu": 14, "EyeLike": 9}
         since |= {"Transpose": 1, "Expand": 8, "Range": 11, "BitShift": 11}
+        since |= {"Hardmax": 13}  # older ones have another meaning
         since |= dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), 18)
         since |= dict.fromkeys(("And", "Or", "Xor", "Greater", "Less"), 7)
         since |= {"Not": 1, "Equal": 7, "IsNaN": 9, "IsInf": 10, "GreaterOrEqual": 12, "LessOrEqual": 12}

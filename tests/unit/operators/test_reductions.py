@@ -17,6 +17,7 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.engines.arrays import to_array
 from opmap.operators import OPERATORS, emitted
+from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType, from_bits
 
 SMALL = 6
@@ -225,6 +226,14 @@ class TestNonzeroCoordinates:
             seen["unknown"] += int((~known).sum())
         coverage("NONZERO_COORDINATES", seen)
         assert {"left out", "all"} <= seen.keys() and seen["unknown"] > 100
+
+    @pytest.mark.parametrize("most", [1, 8, 1 << 18])
+    def test_any_limit(self, most):
+        """A row has up to eight coordinates: with few elements and with many, descriptors are found."""
+        operator = OPERATORS["NONZERO_COORDINATES"]
+        for number in range(20):
+            desc = operator.draw(SeededSource(number), 8, most)
+            assert not desc.violations() and most >= max(t.element_count for t in desc.tensors.values())
 
 
 REDUCED = {  # function -> the value of exact numbers
