@@ -125,6 +125,8 @@ class Pairs(Backend):
     def placement(self): return [("Gather", "hostile"), ["Reshape", "hostile"]]
 class Elsewhere(Backend):
     def placement(self): return [("Gather", "something else")]
+class WrongElsewhere(Elsewhere):
+    def run(self, model_bytes, feeds): return [array + 1 for array in super().run(model_bytes, feeds)]
 class Helper(Backend):
     def placement(self): return [("Gather", "hostile"), ("Reshape", "my CPU")]
 class Nonsense(Backend):
@@ -316,6 +318,12 @@ class TestPlacement:
     def test_elsewhere(self, record):
         found = record("Elsewhere", code=1)
         assert ("fallback", "asked for hostile, got Gather on something else") == (found["verdict"], found["message"])
+
+    def test_wrong_elsewhere(self, record):
+        """Wrong values say first that the provider did not compute them."""
+        found = record("WrongElsewhere", code=1)
+        assert "mismatch" == found["verdict"]
+        assert found["message"].startswith("asked for hostile, got Gather on something else; ")
 
     def test_helper(self):
         """A Reshape of the model that ran elsewhere does not unprove the operator's node; the record says where it
