@@ -111,7 +111,7 @@ class Rules:
         self.others = [
             text
             for text, statements in zip(texts, parsed, strict=True)
-            if not all(_is_equality(s) or self._is_range(s) for s in statements)
+            if not all((_is_equality(s) and not _is_of_itself(s)) or self._is_range(s) for s in statements)
         ]
         self.solved: dict[tuple[object, ...], tuple[bool, dict[str, tuple[Any, ...]], Equalities]] = {}
         self.unknown: dict[int, dict[str, tuple[Any, ...]]] = {}
@@ -140,6 +140,14 @@ class Rules:
 
 def _is_equality(statement: FormulaStatement) -> bool:
     return isinstance(statement, Assignment) or (isinstance(statement, Comparison) and statement.operator == "==")
+
+
+def _is_of_itself(statement: FormulaStatement) -> bool:
+    """Returns whether an equality gives no value, as `Axes == distinct(Axes)`."""
+    match statement:
+        case Comparison(left, _, Operation(_, operands)):
+            return left in operands
+    return False
 
 
 def _counting(statement: FormulaStatement) -> Iterator[Reference]:

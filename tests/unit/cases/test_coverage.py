@@ -181,6 +181,13 @@ class TestSpace:
             length(n) for n in (256, 257, 32768, 32769, 65536, 65537)
         ]
 
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_small_scope(self, operator):
+        """Each descriptor of a small scope keeps the rules of its page."""
+        own = OPERATORS[operator]
+        found = itertools.islice(own.descriptors(max(2, own.dimension_counts[0]), 2), 500)
+        assert [()] == [*dict.fromkeys(desc.violations() for desc in found)]
+
     @pytest.mark.slow
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_what_is_called_impossible_does_not_occur(self, operator):
