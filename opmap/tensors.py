@@ -289,6 +289,20 @@ def powers_of_two(data_type: DataType) -> array[int]:
     return to_bits(data_type, [number for number in numbers if is_float or number != -1])
 
 
+LENGTHS = (0, 1, 2, 4, 7, 8, 11, 15, 16, 24, 31, 32, 53, 63)
+"""Numbers of bits: 2**n is a small number, or next to the limit of whole numbers that a data type holds."""
+
+
+@cache
+def limit_values(data_type: DataType) -> array[int]:
+    """Returns the bit patterns of numbers at the limits of data types, as far as this type reaches, and of halves."""
+    whole = (sign * (2**n + step) for n in LENGTHS for step in (-1, 0, 1) for sign in (1, -1))
+    if data_type.kind == "float":
+        return to_bits(data_type, [0.5, -2.5, *map(float, (n for n in whole if abs(n) <= 1 << data_type.size * 8 - 1))])
+    low, high = data_type.limits
+    return to_bits(data_type, [n for n in whole if low <= n <= high])
+
+
 SMALL = 8
 """The numbers 0 to SMALL come first among the values that drawn scalars have, and small negative ones next."""
 

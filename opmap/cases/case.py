@@ -126,7 +126,7 @@ def id_parts(id: str) -> dict[str, str]:
 
 def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
     """Returns the same descriptor with other data types: one for all index tensors, one for all other tensors but
-    outputs with types of their own (`Spec.type_of`).
+    those with types of their own (`Spec.type_of`).
     """
     indices: Collection[str] = desc.index_tensors()
     spec = desc.spec()

@@ -85,7 +85,7 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
         member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
     }
     features |= _of_members(desc)
-    for name in desc.spec().strided:
+    for name in desc.own_spec.strided:
         features["layout"] = size_classes.layout(desc.tensors[name])
     if "axis" in features:
         features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])

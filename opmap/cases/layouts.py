@@ -57,7 +57,7 @@ def in_layout(case: Case, layout: str) -> Case | None:
             total = tensor.minimum_size_in_bytes + 4 * source.integer(1, 32)
             descs[name] = dataclasses.replace(tensor, total_tensor_size_in_bytes=total)
             continue
-        if name in case.desc.spec().strided:
+        if name in case.desc.own_spec.strided:
             continue  # it has strides of its own
         repeated = _repeated(case.desc, name, source)
         descs[name] = dataclasses.replace(tensor, strides=_strides(tensor, repeated, source))
@@ -72,7 +72,7 @@ def without_layout(case: Case) -> Case:
     descs = {
         name: dataclasses.replace(
             tensor,
-            strides=tensor.strides if name in case.desc.spec().strided else None,
+            strides=tensor.strides if name in case.desc.own_spec.strided else None,
             total_tensor_size_in_bytes=None,
         )
         for name, tensor in case.desc.tensors.items()

@@ -15,7 +15,7 @@ import numpy as np
 from ..descriptors import OperatorDesc, TensorDesc
 from ..pseudocode import is_unsaid, strides_of
 from ..spec import Spec
-from ..tensors import DataType, Tensor, is_nan, powers_of_two, quarters, special_values, to_bits
+from ..tensors import DataType, Tensor, is_nan, limit_values, powers_of_two, quarters, special_values, to_bits
 from .written_once import rows_of, written
 
 FAR = "far"
@@ -253,6 +253,11 @@ def _powers(data_type: DataType, bits: Bits, others: Sequence[int], special: boo
     return _of_numbers(bits, powers_of_two(data_type), int(special), refused)
 
 
+def _limits(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
+    """Returns numbers at the limits of data types. If special ones are among them, one of five keeps its bits."""
+    return _of_numbers(bits, limit_values(data_type), int(special))
+
+
 def _of_numbers(bits: Bits, numbers: Bits, kept: int, refused: Sequence[int] = ()) -> Bits:
     """Returns numbers in place of bit patterns; `kept` of five stay, if they are not refused."""
 
@@ -271,6 +276,7 @@ CHOSEN: Mapping[str, Callable[[DataType, Bits, Sequence[int], bool], Bits]] = {
     "ties": _ties,
     "halves": _halves,
     "powers": _powers,
+    "limits": _limits,
 }
 """How the values of a field are chosen (`Field.chosen`) -> a function that makes them of the data type, of bit patterns
 and of those of the first data tensor; and whether special values are among them."""

@@ -42,14 +42,14 @@ def complete_sizes(
     data_type: DataType = DataType.FLOAT32,
     index_type: DataType | None = None,
 ) -> D:
-    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`, but
-    outputs with types of their own (`Spec.type_of`).
+    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`, or
+    of one of their own (`Spec.type_of`).
 
     `layouts` are those of tensors that are not packed. Without `index_type`, indices have the first of the usual types.
     """
     spec = cls.spec()
     types = {n: index_type or DataType[spec.usual_index_types[0]] for n in cls.index_tensors()}
-    types |= {n: spec.type_of(n, sizes[n], data_type, numbers) for n in spec.own_types if n in sizes}
-    tensors = {name: TensorDesc(types.get(name, data_type), size) for name, size in sizes.items()}
+    types |= {n: spec.type_of(n, sizes[n], data_type, numbers) for n in sizes if n not in types}
+    tensors = {name: TensorDesc(types[name], size) for name, size in sizes.items()}
     tensors |= {name: tensors[name].laid_out(layout) for name, layout in layouts.items()}
     return complete(cls, tensors, numbers)

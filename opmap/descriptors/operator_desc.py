@@ -245,11 +245,12 @@ class OperatorDesc:
         if broken_rules:
             return tuple(broken_rules)
         environment = self.environment()
+        named = {**self.named_numbers, "DataType": self.first_data.data_type.name}
         for rule in self.own_spec.rules:
             if rule.check == "support":
                 broken_rules += self._unsupported(rule, feature_level)
                 continue
-            if not rule.holds_for(self.named_numbers):
+            if not rule.holds_for(named):
                 continue
             try:
                 broken = check(rule.check, environment)

@@ -226,7 +226,7 @@ def _merged_dimensions(case: Case) -> Iterator[Case]:
 def _plainer_layouts(case: Case) -> Iterator[Case]:
     """Gives the case with an input packed; with its dimensions in order; without gaps."""
     numbers = DescriptorEdit.of(case.desc).numbers
-    for name in case.desc.spec().strided:
+    for name in case.desc.own_spec.strided:
         ranks = case.desc.tensors[name].layout.ranks
         packed = tuple(range(len(ranks), 0, -1))
         in_order = tuple(place if rank else 0 for place, rank in zip(packed, ranks, strict=True))

@@ -32,7 +32,7 @@ class DescriptorEdit:
     def of(cls, desc: OperatorDesc) -> DescriptorEdit:
         """Returns the draft of a descriptor. Without index tensors, both types are the same."""
         indices, data_type = desc.index_tensors(), desc.first_data.data_type
-        layouts = {name: desc.tensors[name].layout for name in desc.spec().strided}
+        layouts = {name: desc.tensors[name].layout for name in desc.own_spec.strided}
         return cls(
             type(desc),
             {name: desc.tensors[name].sizes for name in desc.own_spec.free_tensors},

@@ -15,7 +15,7 @@ _OTHERS = {
     **{"&": "|", "|": "^", "^": "&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "*": "+", "/": "%", "%": "/"},
     **{"min": "max", "max": "min", "and": "or", "or": "and", "xor": "or", "sum": "max", "count": "max"},
     **{"product": "sum", "argmin": "argmax", "argmax": "argmin"},
-    **{"floor": "ceil", "ceil": "floor", "truncate": "floor", "sign": "abs"},
+    **{"floor": "ceil", "ceil": "floor", "truncate": "floor", "round": "floor", "sign": "abs", "number": "-"},
     **{"round_half_even": "round_half_away", "round_half_away": "round_half_even"},
     **{"==": "!=", "!=": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="},
 }

@@ -6,8 +6,8 @@ files.
 """
 
 from ..operators import OPSET
+from ..operators.node_types import ELEMENT_TYPES
 from .mapper import (
-    ELEMENT_TYPES,
     IR_VERSION,
     IndexConversion,
     MappedModel,

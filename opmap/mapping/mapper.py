@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper
 
 from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS, Lowering, Substitution, emitted, not_expressible
+from ..operators.node_types import ELEMENT_TYPES
 from ..tensors import DataType, Tensor
 
 IR_VERSION = 8
-
-ELEMENT_TYPES = {t: helper.np_dtype_to_tensor_dtype(np.dtype(t.name.lower())) for t in DataType}
-"""Data type -> onnx.TensorProto.DataType."""
 
 IndexConversion = Literal["graph", "host", "directml"]
 """How indices are converted if the ONNX operator does not take their data type.

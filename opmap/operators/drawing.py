@@ -426,10 +426,11 @@ def draw(rules: Rules, source: RandomSource, count: int, max_elements: int, size
     for _ in range(TRIES):
         outline = _draw(PartialDescriptor(rules, count), source, max_elements, sizes)
         if outline is not None:
+            alike = _one_axis(source, count) if "axis" in rules.strided.values() else None
             layouts = {
-                name: _broadcast(source, len(outline.sizes[name]))
-                if how == "broadcast"
-                else _layout(source, outline.sizes[name], max_elements)
+                name: _layout(source, outline.sizes[name], max_elements)
+                if how == "drawn"
+                else alike or _broadcast(source, len(outline.sizes[name]))
                 for name, how in rules.strided.items()
             }
             return outline._replace(layouts=layouts)
@@ -457,6 +458,12 @@ def _broadcast(source: RandomSource, count: int) -> Layout:
     """Returns a random layout that an ONNX node expresses: packed, or with strides of 0."""
     ranks = tuple(range(count, 0, -1))
     return Layout(ranks if source.integer(0, 1) else tuple(rank * source.integer(0, 1) for rank in ranks))
+
+
+def _one_axis(source: RandomSource, count: int) -> Layout | None:
+    """Returns a random layout with strides of 0 in all dimensions, or in all but one; every fourth time None."""
+    axis, kind = source.integer(0, count - 1), source.integer(0, 3)
+    return Layout(tuple(int(d == axis and kind > 1) for d in range(count))) if kind else None
 
 
 def _draw(draft: PartialDescriptor, source: RandomSource, most: int, sizes: Sizes) -> Outline | None:

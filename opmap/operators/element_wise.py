@@ -52,7 +52,7 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
         if size_classes.layout(tensor) not in ("packed", "repeated"):
             message = f"{field}.Strides {list(tensor.strides or ())}: the node repeats elements, and does no more"
             raise not_expressible(message)
-    shapes = {field: _in_memory(tensor) for field, tensor in desc.inputs.items()}
+    shapes = {field: in_memory(tensor) for field, tensor in desc.inputs.items()}
     if broadcast_sizes(*shapes.values()) != desc.output.sizes:
         raise not_expressible("the node has no dimension along which all inputs are repeated")
     return Lowering(
@@ -65,7 +65,7 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
         output_shape=desc.output.sizes,
         index_types={} if first in types[0] else dict.fromkeys(desc.inputs, (DataType.BOOL,)),
         output_types={} if output in types[1] else {desc.output_field: DataType.BOOL},
-        in_memory=tuple(desc.spec().strided),
+        in_memory=tuple(desc.own_spec.strided),
         substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
     )
 
@@ -75,15 +75,22 @@ def descriptors_of_node(
     numbers_of: Callable[[Attributes, DataType], Mapping[str, int]],
     *inputs: TensorDesc,
     attributes: Attributes,
+    output: DataType | None = None,
 ) -> OperatorDesc:
-    """Returns the descriptor that the DirectML EP makes of a node."""
+    """Returns the descriptor that the DirectML EP makes of a node. `output` is the data type of the output, if it is
+    neither the input's nor UINT8.
+    """
     sizes = broadcast_sizes(*(pad(tensor.sizes, FEWEST) for tensor in inputs))
     inputs = tuple(TensorDesc(held(tensor.data_type), tensor.sizes) for tensor in inputs)
     descriptor = descriptor_class(name, EACH)
-    output = DataType.UINT8 if descriptor.spec().own_types else inputs[0].data_type
-    tensors = [*(broadcast(tensor, sizes) for tensor in inputs), TensorDesc(output, sizes)]
+    output = output or (DataType.UINT8 if descriptor.spec().own_types else inputs[0].data_type)
+    names = descriptor.spec().tensor_fields("input", len(inputs))
+    tensors = dict(zip(names, (broadcast(tensor, sizes) for tensor in inputs), strict=True))
+    tensors[descriptor.spec().field_names("output")[0]] = TensorDesc(output, sizes)
     numbers = numbers_of(attributes, inputs[0].data_type)
-    return descriptor(**dict(zip(descriptor.members().values(), tensors, strict=False)), **numbers)
+    fields = (field.name for field in descriptor.spec().fields if field.is_tensor)
+    members = {descriptor.members()[name]: tensors.get(name) for name in fields}
+    return descriptor(**members, **numbers)
 
 
 def classify(desc: OperatorDesc) -> dict[str, str | None]:
@@ -99,7 +106,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
         classes |= {spec.field(name).short: size_classes.scalar(scalar) for name, scalar in scalars.items()}
     if not spec.strided:
         return classes
-    shapes, sizes = [_in_memory(tensor) for tensor in desc.inputs.values()], desc.output.sizes
+    shapes, sizes = [in_memory(tensor) for tensor in desc.inputs.values()], desc.output.sizes
     first, second = (shape != sizes for shape in shapes)
     repeated = [d for d, size in enumerate(sizes) if any(shape[d] != size for shape in shapes)]
     return classes | {
@@ -108,7 +115,7 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     }
 
 
-def _in_memory(tensor: TensorDesc) -> tuple[int, ...]:
+def in_memory(tensor: TensorDesc) -> tuple[int, ...]:
     """Returns the sizes of a tensor with 1 where its elements are repeated."""
     return tuple(size if rank else 1 for size, rank in zip(tensor.sizes, tensor.layout.ranks, strict=True))
 

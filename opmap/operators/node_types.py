@@ -6,6 +6,13 @@ from functools import cache
 
 from ..tensors import DataType
 
+ELEMENT_TYPES = {
+    **{DataType.FLOAT32: 1, DataType.UINT8: 2, DataType.INT8: 3, DataType.UINT16: 4, DataType.INT16: 5},
+    **{DataType.INT32: 6, DataType.INT64: 7, DataType.BOOL: 9, DataType.FLOAT16: 10, DataType.FLOAT64: 11},
+    **{DataType.UINT32: 12, DataType.UINT64: 13},
+}
+"""Data type -> its number in ONNX, onnx.TensorProto.DataType."""
+
 
 @cache
 def node_types(op_type: str, opset: int) -> tuple[frozenset[DataType], frozenset[DataType]]:

@@ -33,7 +33,7 @@ def _layouts(sizes: tuple[int, ...], how: str) -> Iterator[Layout]:
     for count in range(len(longer) + 1):
         for repeated in itertools.combinations(longer, count):
             placed = [dimension for dimension in longer if dimension not in repeated]
-            for order in [placed] if how == "broadcast" else itertools.permutations(placed):
+            for order in itertools.permutations(placed) if how == "drawn" else [placed]:
                 ranks = dict(zip(placed, (packed[d] for d in order), strict=True)) | dict.fromkeys(repeated, 0)
                 yield Layout(tuple(ranks.get(d, rank) for d, rank in enumerate(packed)))
 

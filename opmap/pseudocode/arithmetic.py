@@ -78,6 +78,11 @@ def _half_away(number: Any) -> int:
     return whole if number > 0 else -whole
 
 
+def _nearest(number: Any) -> int | None:
+    """Returns the nearest whole number; None halfway between two."""
+    return None if number * 2 % 2 == 1 else round(number)
+
+
 def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of floats without a result for a NaN: no page says where a NaN stands among numbers."""
     return lambda *numbers: None if any(n != n for n in numbers) else function(*numbers)
@@ -137,11 +142,13 @@ ARITHMETIC: dict[str, Arithmetic] = {
     "abs": Arithmetic(abs, operands=(1,)),
     "min": Arithmetic(min, of_floats=_ordered(min)),
     "max": Arithmetic(max, of_floats=_ordered(max)),
+    "number": Arithmetic(lambda a: a, operands=(1,)),
     "isinf": Arithmetic(math.isinf, gives="condition", operands=(1,)),
     "sign": Arithmetic(lambda a: (a > 0) - (a < 0), operands=(1,)),
     "floor": _rounding(math.floor),
     "ceil": _rounding(math.ceil),
     "truncate": _rounding(math.trunc),
+    "round": Arithmetic(_nearest, of_floats=_finite(_nearest), operands=(1,)),
     "round_half_even": _rounding(round),
     "round_half_away": _rounding(_half_away),
     "bit_count": Arithmetic(lambda width: int.bit_count, "bits", operands=(1,)),
@@ -149,6 +156,8 @@ ARITHMETIC: dict[str, Arithmetic] = {
 """Operator -> what it is. A shift by the width or more, a division by 0, and the order of a NaN have no result.
 
 `floor(a)`, `ceil(a)` and the like have a whole number as result, `floor(a, b)` that of a / b, of integers only.
+`round(a)` has none halfway between two, for an infinity and for a NaN: it is for pages that do not name a mode.
+`number(a)` is a, which the output gets in its own type.
 The sign of a NaN is 0: it is neither above nor below 0."""
 
 REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {

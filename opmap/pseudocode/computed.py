@@ -131,7 +131,8 @@ class Values:
         """
         if gives_bits(value):
             return self.take(value, self.loops, None, patterns=True)
-        numbers = self.take(value, self.loops, output)
+        types = self._types(value) if isinstance(value, (Computed, Reduced)) else []
+        numbers = self.take(value, self.loops, computing_type(types, output))
         return lambda count: _all_bits_of(output, numbers(count))
 
     def take(self, node: Expression, loops: Sizes, held_by: DataType | None, *, patterns: bool = False) -> Take:
@@ -144,7 +145,7 @@ class Values:
                 elements, own = self.sources[number](), self.types[number]
                 if patterns or own is None:
                     return lambda count: list(islice(elements, count))
-                return lambda count: numbers_of(own, list(islice(elements, count)))
+                return lambda count: numbers_of(own, list(islice(elements, count)), held_by)
             case LoopPosition(loop):
                 inner, outer = prod(loops[loop + 1 :]), prod(loops[:loop])
                 positions = chain.from_iterable(repeat(range(loops[loop]), outer))
@@ -181,6 +182,11 @@ class Values:
         """
         types = (self.types[leaf.number] for leaf in node.leaves if isinstance(leaf, Operand))
         return [own for own in types if own]
+
+
+def computing_type(types: Iterable[DataType], output: DataType) -> DataType:
+    """Returns the type that must hold each number on the way: the float type among the operands', else the output's."""
+    return next((own for own in types if own.kind == "float"), output)
 
 
 def gives_bits(value: Expression) -> bool:
@@ -332,8 +338,12 @@ def _packed(data_type: DataType, numbers: Sequence[Any]) -> array[int] | None:
         return None
 
 
-def numbers_of(data_type: DataType, column: Elements) -> Sequence[Any]:
-    """Returns the numbers that bit patterns stand for."""
+def numbers_of(data_type: DataType, column: Elements, held_by: DataType | None = None) -> Sequence[Any]:
+    """Returns the numbers that bit patterns stand for; None for an integer that the float type `held_by`, with which it
+    is computed, does not hold.
+    """
+    if held_by and held_by.kind == "float" and data_type.kind != "float":
+        return _held(held_by, numbers_of(data_type, column))
     if None not in column:
         return from_bits(data_type, column)  # type: ignore[arg-type]  # none is None
     return [None if bits is None else from_bits(data_type, [bits])[0] for bits in column]

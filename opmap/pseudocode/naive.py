@@ -15,7 +15,7 @@ from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import is_unsaid
 from .arithmetic import ARITHMETIC, COMPARISONS
-from .computed import bits_of, numbers_of, reductions_of, results_of
+from .computed import bits_of, computing_type, numbers_of, reductions_of, results_of
 from .expansion import full_rank
 from .tree import (
     ZERO,
@@ -199,7 +199,7 @@ class _Reader:
         """Returns an expression with the values that it is computed from, and the bit pattern that is written."""
         if isinstance(node, Operation) and ARITHMETIC[node.operator].gives == "bits":
             return self.value(node, coordinates, patterns=True)
-        shown, number = self.value(node, coordinates, output)
+        shown, number = self.value(node, coordinates, computing_type(self.types_in(node), output))
         return shown, bits_of(output, number)
 
     def value(
@@ -226,7 +226,7 @@ class _Reader:
                 own = None if tensor in self.indices else self.types.get(tensor)
                 if own is None or bits is None:
                     return Name(f"({word} = {bits})"), bits
-                value = bits if patterns else numbers_of(own, [bits])[0]
+                value = bits if patterns else numbers_of(own, [bits], held_by)[0]
                 return Name(f"({word} = {f'0x{bits:0{own.size * 2}X}' if patterns else value})"), value
             case Operation(operator, operands):
                 types, takes = self.types_in(node), ARITHMETIC[operator].takes

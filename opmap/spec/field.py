@@ -18,19 +18,20 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A member of the operator's struct. `uint` and `int` are numbers. `uints`, `inputs` and the like are arrays.
 
     A number of the type `enumeration` is one of `names`, which have the numbers from 0 on; formulas know it by its
-    name. A `scalar` is the bit pattern of one element; `typed_by` is the field that gives its data type.
-    A `float` is the bit pattern of a FLOAT; the operator writes the same number in the data type of the output.
-    `short` is the name of a number in case ids. `values` is for a tensor whose elements the pseudocode computes with,
-    such as lengths: a formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the
-    field have `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is
-    one. An `optional` tensor may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for
-    an input whose strides are what the operator is for: descriptors have it in any layout. It is "broadcast" for an
-    input that the ONNX node broadcasts: descriptors have it with strides of 0 too. `chosen` says how the values of
-    the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or not;
-    "near" is mostly equal to the element of the first tensor, or next to it; "small" is small whole numbers, so that
-    sums and products are exact; "ties" has many equal elements and few NaNs; "halves" has halves among special values;
-    "powers" is mostly powers of two. A BOOL is a `uint` with the names FALSE and TRUE. An array of `axes` holds
-    different dimensions.
+    name. A `scalar` is the bit pattern of one element; `typed_by` is the field that gives its data type. A `float` is
+    the bit pattern of a FLOAT; the operator writes the same number in the data type of the output. `short` is the name
+    of a number in case ids. `values` is for a tensor whose elements the pseudocode computes with, such as lengths: a
+    formula for how many numbers, from 0 on, have a meaning of their own. Most random tensors of the field have
+    `elements` elements, if it is given. Most random numbers of the field are the `usual` one, if there is one. An
+    `optional` tensor may be left out: it is None, and rules that name it do not apply. `strides` is "drawn" for an
+    input whose strides are what the operator is for: descriptors have it in any layout. It is "broadcast" for an input
+    that the ONNX node broadcasts: descriptors have it with strides of 0 too. It is "axis" for one that the node
+    broadcasts along all dimensions but one: most descriptors repeat all such inputs alike. `chosen` says how the values
+    of the cases are chosen: "shifts" says how far to shift, mostly below the width of the data type; "truth" is 0 or
+    not; "near" is mostly equal to the element of the first tensor, or next to it; "small" is small whole numbers, so
+    that sums and products are exact; "ties" has many equal elements and few NaNs; "halves" has halves among special
+    values; "powers" is mostly powers of two; "limits" is mostly numbers at the limits of data types. A BOOL is a `uint`
+    with the names FALSE and TRUE. An array of `axes` holds different dimensions.
     """
 
     name: str
@@ -44,8 +45,8 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     usual: int | None = None
     optional: bool = False
     axes: bool = False
-    strides: Literal["", "drawn", "broadcast"] = ""
-    chosen: Literal["", "shifts", "truth", "near", "small", "ties", "halves", "powers"] = ""
+    strides: Literal["", "drawn", "broadcast", "axis"] = ""
+    chosen: Literal["", "shifts", "truth", "near", "small", "ties", "halves", "powers", "limits"] = ""
 
     def of_kind(self, kind: str) -> Field:
         """Returns the field with another kind."""

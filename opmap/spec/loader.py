@@ -20,6 +20,7 @@ from ..files import convert_toml, parse_toml, read_text
 from ..pseudocode import (
     Example,
     Node,
+    check,
     evaluate,
     index_reads_in,
     parse_example,
@@ -105,7 +106,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     meaning. `since` are names of enumerations that a higher feature level added, by field: such a rule is no table.
     `also` are further descriptors that break it, each in a way of its own. No descriptor breaks a rule without
     `breaks`: a table that supports all types and dimension counts. A rule of some names of an enumeration holds for
-    them alone: those in `of`.
+    them alone: those in `of`; they may be data types of the first data tensor.
     """
 
     id: str
@@ -340,22 +341,30 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def own_types(self) -> dict[str, tuple[str, ...]]:
-        """The outputs whose data type no rule gives -> the data types that the page has for them."""
-        tied = {name for rule in self.rules for name in re.findall(r"(\w+)(?:\[\w*\])?\.DataType", rule.check)} | {
-            self.first_data
-        }
+        """The outputs, and the inputs without indices, whose data type does not follow by the rules from that of the
+        first data tensor -> the data types that the page has for them.
+        """
+        groups = [{*re.findall(r"(\w+)(?:\[\w*\])?\.DataType", rule.check)} for rule in self.rules]
+        tied = {self.first_data.partition("[")[0]}
+        for _ in groups:
+            tied |= {name for group in groups if group & tied for name in group}
         types = self.support[0].tensors
-        return {name: types[name].data_types for name in self.field_names("output") if name not in tied}
+        names = (*self.data_tensors, *self.field_names("output"))
+        return {name: types[name].data_types for name in names if name.partition("[")[0] not in tied}
 
     def type_of(self, tensor: str, sizes: tuple[int, ...], data_type: DataType, numbers: Mapping[str, Any]) -> DataType:
         """Returns the data type that a tensor without indices has in drawn descriptors with this data type.
 
-        That of an output in `own_types`, or that no rule for these numbers gives, follows from its sizes.
+        That of a tensor in `own_types`, or that no rule for these numbers and this type gives, follows from its sizes.
         """
-        own = self.own_types.get(tensor, ())
-        named = self.named(numbers)
-        if any(r.of and f"{tensor}.DataType" in r.check and not r.holds_for(named) for r in self.rules):
+        own: Sequence[str] = self.own_types.get(tensor, ())
+        rules = [rule for rule in self.rules if rule.of and rule.check.startswith(f"{tensor}.DataType")]
+        named = {**self.named(numbers), "DataType": data_type.name} if rules else {}
+        kept = [rule.check for rule in rules if rule.holds_for(named)]
+        if len(kept) < len(rules):
+            types = {f"{self.first_data}.DataType": data_type.name}
             own = self.support_of(named)[0].tensors[tensor].data_types
+            own = [n for n in own if not any(check(text, {**types, f"{tensor}.DataType": n}) for text in kept)]
         return DataType[own[sum(sizes) % len(own)]] if own else data_type
 
     def support_of(self, named: Mapping[str, Any]) -> tuple[Support, ...]:

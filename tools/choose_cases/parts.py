@@ -100,7 +100,7 @@ def _sizes_and_types(desc: OperatorDesc) -> object:
 
 def _varied(desc: OperatorDesc) -> dict[str, Any]:
     """Returns the numbers of a descriptor, and for each input in any layout the address of each element."""
-    strided = ((name, desc.tensors[name]) for name in desc.spec().strided)
+    strided = ((name, desc.tensors[name]) for name in desc.own_spec.strided)
     return desc.numbers | {name: tuple(t.read(range(t.buffer_element_count))) for name, t in strided}
 
 

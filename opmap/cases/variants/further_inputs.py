@@ -160,7 +160,7 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
     Returns None if it is not valid, or if its ONNX node differs in more than sizes.
     """
     tensors = {name: TensorDesc(desc.tensors[name].data_type, own) for name, own in sizes.items()}
-    tensors |= {name: tensors[name].laid_out(desc.tensors[name].layout) for name in desc.spec().strided}
+    tensors |= {name: tensors[name].laid_out(desc.tensors[name].layout) for name in desc.own_spec.strided}
     try:
         changed = complete(type(desc), tensors, desc.numbers)
     except OpmapError:

@@ -75,8 +75,11 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
 
 
 def is_ours(node: onnx.NodeProto) -> bool:
-    """Returns whether a node is of one of our operators."""
-    return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
+    """Returns whether a node is of one of our operators. A Cast to a type that opmap does not read is of none."""
+    if node.op_type not in OPERATOR_NODES or node.domain not in ("", "ai.onnx"):
+        return False
+    modes = own_operator(node).modes
+    return all(a.i in modes.get(a.name, (a.i,)) for a in node.attribute if a.type == a.INT)
 
 
 def own_operator(node: onnx.NodeProto) -> Operator:

@@ -120,6 +120,8 @@ class TestThePages:
             "element_wise_if": "C1 C2 C3 C6 C7 C8",
             **dict.fromkeys(("cumulative_summation", "cumulative_product"), "F1"),
             **dict.fromkeys(("argmin", "argmax"), "C2 F1 C3"),
+            "element_wise_quantize_linear": "C1 C2 C3 C4 C5 C6 C9",
+            "element_wise_dequantize_linear": "C1 C2 C3 C4 C5 C6",
             "reduce": "C4 C2 F1 C3",
             "nonzero_coordinates": "C1 C2 C3 C4",
             "activation_hardmax": "C4",

@@ -167,7 +167,7 @@ class TestCompare:
 
     def test_unknown_operator(self):
         """Only a node of an operator in OPERATORS has a descriptor."""
-        for type in ("DML_OPERATOR_CAST", "GATHER"):
+        for type in ("DML_OPERATOR_CONVOLUTION", "GATHER"):
             with pytest.raises(InputError, match=f"must be an operator that opmap knows, got {type}; it knows DML_"):
                 operator_desc(dataclasses.replace(node_for(GATHER.lowered_as), type=type))
 

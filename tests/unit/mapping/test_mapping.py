@@ -34,13 +34,16 @@ def directml(model, fed):
         shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
         types[value.name] = DATA_TYPES[value.type.tensor_type.elem_type]
     types = {name: DataType.UINT8 if own is DataType.BOOL else own for name, own in types.items()}
-    (node,) = [n for n in inferred.graph.node if n.op_type not in ("Cast", "Reshape")]
+    nodes = inferred.graph.node
+    (node,) = [n for n in nodes if n.op_type not in ("Cast", "Reshape")] or [n for n in nodes if n.op_type == "Cast"]
     if node.op_type in ("Split", "Concat"):
         return of_arrays(node, shapes, types)
     if node.op_type in ("Slice", "Tile"):
         return without_indices(node, inferred.graph.initializer, shapes, types)
     if node.op_type in ("Transpose", "Expand"):
         return of_strides(node, shapes, types)
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        return of_scales(node, shapes, types)
     if node.op_type in OF_ELEMENTS:
         constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
         return of_elements(node, shapes, types, constants)
@@ -142,11 +145,22 @@ OF_ELEMENTS = {
     **{"BitShift": "BIT_SHIFT_{direction}", "IsNaN": "IS_NAN", "IsInf": "IS_INFINITY"},
     **{"Equal": "LOGICAL_EQUALS", "Greater": "LOGICAL_GREATER_THAN", "Less": "LOGICAL_LESS_THAN"},
     **{f"{name}OrEqual": f"LOGICAL_{name.upper()}_THAN_OR_EQUAL" for name in ("Greater", "Less")},
-    **{name: name.upper() for name in ("Max", "Min", "Abs", "Sign", "Ceil", "Floor", "Round", "Add")},
+    **{name: name.upper() for name in ("Cast", "Max", "Min", "Abs", "Sign", "Ceil", "Floor", "Round", "Add")},
     **{"Neg": "NEGATE", "Clip": "CLIP1", "Sub": "SUBTRACT", "Mul": "MULTIPLY", "Div": "DIVIDE", "Mod": "MODULUS"},
     **{"Relu": "RELU", "ThresholdedRelu": "THRESHOLDED_RELU"},
 }
 """Node -> the element-wise operator that the DirectML EP makes of it."""
+
+
+def of_scales(node, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a node with scales: a list of them stands along the axis."""
+    data, *scales = node.input
+    rank = len(shapes[data])
+    output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
+    behind = (1,) * (rank - 1 - node.attribute[0].i)
+    placed = (repeated(types[n], shapes[n] + behind * len(shapes[n]), output.sizes) for n in scales)
+    tensors = [TensorDesc(types[data], pad(shapes[data], 4)), *placed, *[None] * (2 - len(scales)), output]
+    return f"ELEMENT_WISE_{node.op_type.upper().replace('LINEAR', '_LINEAR')}", tuple(tensors)
 
 
 def of_elements(node, shapes, types, constants):
@@ -166,6 +180,8 @@ def of_elements(node, shapes, types, constants):
             numbers = [np.float32(node.attribute[0].f).view(np.uint32)]
         case "Mod":
             name += "_TRUNCATE" if attributes["fmod"] else "_FLOOR"
+        case "Cast":
+            return "CAST", tuple(TensorDesc(types[n], pad(shapes[n], 4)) for n in (*node.input, *node.output))
     family = "ACTIVATION" if node.op_type.endswith("Relu") else "ELEMENT_WISE"
     output = TensorDesc(types[node.output[0]], pad(shapes[node.output[0]], 4))
     inputs = (repeated(types[name], shapes[name], output.sizes) for name in node.input if name not in constants)
@@ -308,7 +324,7 @@ class TestModels:
         assert {n: (types[n], t.sizes) for n, t in desc.outputs.items()} == dict(map(_declared, graph.output))
         kinds = {s.kind for s in mapped.substitutions}
         is_cast = any(s.detail.endswith("by a Cast in the graph") for s in mapped.substitutions)
-        assert is_cast == any(n.op_type == "Cast" for n in graph.node)
+        assert (is_cast or desc.operator == "CAST") == any(n.op_type == "Cast" for n in graph.node)
         assert bool(mapped.lowering.output_types) == ("data-type" in kinds)
         assert ("strides" in kinds) == any(not t.packed for t in desc.inputs.values())
         assert ("reshape" in kinds) == any(n.op_type == "Reshape" for n in graph.node)
