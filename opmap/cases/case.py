@@ -132,11 +132,11 @@ def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> Op
     spec = desc.spec()
     members = {desc.members()[name]: number for name, number in spec.fitting(desc.numbers, data_type).items()}
     desc = desc.replace(**members) if members != desc.numbers else desc
+    sizes = {name: tensor.sizes for name, tensor in desc.tensors.items()}
     return desc.with_tensors(
         {
             name: dataclasses.replace(
-                tensor,
-                data_type=index_type if name in indices else spec.type_of(name, tensor.sizes, data_type, desc.numbers),
+                tensor, data_type=index_type if name in indices else spec.type_of(name, sizes, data_type, desc.numbers)
             )
             for name, tensor in desc.tensors.items()
         }

@@ -29,7 +29,8 @@ def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[s
         sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
         if sizes is None:
             raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
-        whole[name] = TensorDesc(spec.type_of(name, sizes, first.data_type, numbers), sizes)
+        known = {other: tensor.sizes for other, tensor in whole.items()} | {name: sizes}
+        whole[name] = TensorDesc(spec.type_of(name, known, first.data_type, numbers), sizes)
     return cls.from_members({**whole, **typed(cls.spec(), whole, numbers)})
 
 
@@ -49,7 +50,7 @@ def complete_sizes(
     """
     spec = cls.spec()
     types = {n: index_type or DataType[spec.usual_index_types[0]] for n in cls.index_tensors()}
-    types |= {n: spec.type_of(n, sizes[n], data_type, numbers) for n in sizes if n not in types}
+    types |= {n: spec.type_of(n, sizes, data_type, numbers) for n in sizes if n not in types}
     tensors = {name: TensorDesc(types[name], size) for name, size in sizes.items()}
     tensors |= {name: tensors[name].laid_out(layout) for name, layout in layouts.items()}
     return complete(cls, tensors, numbers)

@@ -180,6 +180,11 @@ class OperatorDesc:
         """The input tensors by DirectML's names."""
         return {name: self.tensors[name] for name in self.own_spec.field_names("input")}
 
+    @property
+    def node_inputs(self) -> list[str]:
+        """The fields of the inputs in the order in which an ONNX node has them: optional ones come last."""
+        return sorted(self.inputs, key=self.spec().optional.__contains__)
+
     @cached_property
     def outputs(self) -> dict[str, TensorDesc]:
         """The output tensors by DirectML's names."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isqrt, prod
 from typing import Any, NamedTuple
 
@@ -291,8 +292,9 @@ class PartialDescriptor:
         """Returns the least value of a number that is not known yet, by the statements that name it alone."""
         low, names = self.rules.numbers[name].limits[0], self.environment()
         for statement in self.rules.ranges.get(name, ()):
-            for is_low, bound in _bounds(statement, names) if isinstance(statement, Comparison) else ():
-                low = _each(max, low, bound) if is_low else low
+            with suppress(PseudocodeError):  # it names another value, which is not known yet
+                for is_low, bound in _bounds(statement, names) if isinstance(statement, Comparison) else ():
+                    low = _each(max, low, bound) if is_low else low
         return low
 
     def counts_in(self, tensor: str) -> Iterator[tuple[Unknown, list[int]]]:
@@ -315,7 +317,7 @@ class PartialDescriptor:
         """Returns a copy in which unknown sizes are 1, if no formula gives them."""
         least = self.copy()
         for name in (n for n, field in self.rules.numbers.items() if field.is_array and n not in least.numbers):
-            least.numbers[name] = tuple(low for low, _ in self.limits((self._least(name), 0)))
+            least.numbers[name] = tuple(low for low, _ in self.limits((self._least(name), 0), name))
         free = {size for tensor in self.rules.free for size in self.unknown(tensor)}
         least.sizes = {name: tuple([1 if s in free else s for s in sizes]) for name, sizes in self.sizes.items()}
         least.solve()
@@ -497,7 +499,9 @@ def _take(draft: PartialDescriptor, name: str, source: RandomSource, most: int, 
         if draft.broken(name):
             draft.numbers[name] = tuple(sorted(drawn))
         return True
-    limits = draft.limits(ends)
+    limits = draft.limits(ends, name)
+    if any(low > high for low, high in limits):
+        return False
     if any(map(draft.unknown, draft.sizes)):  # mostly, some of the elements are left for the sizes
         most = pick(source, (isqrt(most), most))
     simple = [min(max(low, 0 if low == 0 else 1), high) for low, high in limits]
@@ -549,7 +553,7 @@ def _take_sizes(draft: PartialDescriptor, name: str, source: RandomSource, most:
     scaled = [tensor for tensor in draft.sizes if not _linked(draft, tensor)]
     least = draft.least() if scaled else draft
     growing = [t for t in draft.sizes if t == name or t in scaled or _shares(draft, t, free)]
-    room = min(most // least.elements(tensor) for tensor in growing)
+    room = min(most // max(least.elements(tensor), 1) for tensor in growing)
     usual = draft.rules.usual.get(name)
     if usual and free and usual <= room and source.integer(0, 3):
         ones = [1] * len(free)

@@ -159,7 +159,7 @@ class _Loops:
             inside.numbers = {**inside.numbers, str(span.variable): position}
             inside.sizes = (*inside.sizes, max(bounds[1] + span.closed, 0))
         if prod(inside.sizes) > LONGEST_REDUCTION:
-            raise PseudocodeError(f"{self.line}: {node} goes over more than {LONGEST_REDUCTION} positions")
+            raise PseudocodeError(f"{node} goes over more than {LONGEST_REDUCTION} positions")
         if node.condition is not None:
             conditions.insert(0, inside._value(node.condition, sources))
         condition = reduce(lambda a, b: Computed("and", (a, b)), conditions, cast("Expression", 1))

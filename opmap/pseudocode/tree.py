@@ -214,13 +214,18 @@ def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscr
     return change(node)
 
 
-def elements(node: Operand) -> Iterator[Reference]:
-    """Gives the references of an expression, without those between the brackets of another one."""
-    if isinstance(node, Reference):
+def operands_in(node: Operand) -> Iterator[Name | Reference]:
+    """Gives the names and references of an expression, without those between the brackets of a reference."""
+    if isinstance(node, (Name, Reference)):
         yield node
     else:
         for child in _inner_nodes(node):
-            yield from elements(child)
+            yield from operands_in(child)
+
+
+def elements(node: Operand) -> Iterator[Reference]:
+    """Gives the references of an expression, without those between the brackets of another one."""
+    return (operand for operand in operands_in(node) if isinstance(operand, Reference))
 
 
 @dataclass(frozen=True)
@@ -465,22 +470,25 @@ def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
             yield from lines_in(node.body)
 
 
-def defined_in(nodes: Iterable[Node]) -> Iterator[Subscript]:
-    """Gives the values of the definitions of a pseudocode text, also those in blocks."""
+def defined_in(nodes: Iterable[Node]) -> Iterator[Definition]:
+    """Gives the definitions of a pseudocode text, also those in blocks."""
     for node in nodes:
         if isinstance(node, Definition):
-            yield node.value
+            yield node
         elif isinstance(node, (Branch, Dimensions, Each)):
             yield from defined_in(node.body)
 
 
 def index_reads_in(nodes: Sequence[Node]) -> set[str]:
     """Returns the names of the tensors whose elements are read as indices, lengths or conditions: as integers, and
-    never moved.
+    never moved. What a definition reads is moved if a value is computed from its name.
     """
     lines = [*lines_in(nodes)]
     within = {name for line in lines for name in line.index_reads}
-    return within | {*value_reads_in(nodes)} - {name for line in lines for name in line.data_reads}
+    operands = {operand for line in lines for node in (line.source, *line.reductions) for operand in operands_in(node)}
+    defined = (own for own in defined_in(nodes) if Name(own.name) in operands)
+    moved = {r.tensor for own in defined for r in elements(own.value)} | {n for line in lines for n in line.data_reads}
+    return within | {*value_reads_in(nodes)} - moved
 
 
 def value_reads_in(nodes: Iterable[Node]) -> Iterator[str]:

@@ -329,7 +329,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def computes_values(self) -> bool:
         """Whether the pseudocode computes a value, and does not only move elements."""
         computed = (line.reductions or not isinstance(line.source, Reference) for line in lines_in(self.lines))
-        return any(computed) or any(isinstance(n, Reduction) for v in defined_in(self.lines) for n in walk(v))
+        return any(computed) or any(isinstance(n, Reduction) for own in defined_in(self.lines) for n in walk(own.value))
 
     @cached_property
     def computes_numbers(self) -> bool:
@@ -340,32 +340,42 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return any(not isinstance(v, Operation) or ARITHMETIC[v.operator].gives == "number" for v in computed)
 
     @cached_property
-    def own_types(self) -> dict[str, tuple[str, ...]]:
-        """The outputs, and the inputs without indices, whose data type does not follow by the rules from that of the
-        first data tensor -> the data types that the page has for them.
+    def typed_as(self) -> dict[str, str]:
+        """The tensors without indices -> the first one of those that have one data type by the rules; the first data
+        tensor stands before all others.
         """
-        groups = [{*re.findall(r"(\w+)(?:\[\w*\])?\.DataType", rule.check)} for rule in self.rules]
-        tied = {self.first_data.partition("[")[0]}
-        for _ in groups:
-            tied |= {name for group in groups if group & tied for name in group}
-        types = self.support[0].tensors
-        names = (*self.data_tensors, *self.field_names("output"))
-        return {name: types[name].data_types for name in names if name.partition("[")[0] not in tied}
+        order = (self.first_data, *self.data_tensors, *self.field_names("output"))
+        first = {name: name for name in dict.fromkeys(order)}
+        for rule in self.rules:
+            named = {*re.findall(r"(\w+)(?:\[\w*\])?\.DataType", rule.check)}
+            alike = [own for name, own in first.items() if name.partition("[")[0] in named]
+            first = {name: min(alike, key=[*first].index) if own in alike else own for name, own in first.items()}
+        return first
 
-    def type_of(self, tensor: str, sizes: tuple[int, ...], data_type: DataType, numbers: Mapping[str, Any]) -> DataType:
+    @cached_property
+    def own_types(self) -> dict[str, tuple[str, ...]]:
+        """The tensors without indices whose data type no rule gives -> the data types that the page has for them."""
+        types = self.support[0].tensors
+        return {name: types[name].data_types for name, first in self.typed_as.items() if first != self.first_data}
+
+    def type_of(
+        self, tensor: str, sizes: Mapping[str, tuple[int, ...]], data_type: DataType, numbers: Mapping[str, Any]
+    ) -> DataType:
         """Returns the data type that a tensor without indices has in drawn descriptors with this data type.
 
-        That of a tensor in `own_types`, or that no rule for these numbers and this type gives, follows from its sizes.
+        That of a tensor in `own_types` follows from the sizes of the first tensor that has its data type; that of one
+        that no rule for these numbers and this type gives from its own.
         """
         own: Sequence[str] = self.own_types.get(tensor, ())
+        first = self.typed_as.get(tensor, tensor)
         rules = [rule for rule in self.rules if rule.of and rule.check.startswith(f"{tensor}.DataType")]
         named = {**self.named(numbers), "DataType": data_type.name} if rules else {}
         kept = [rule.check for rule in rules if rule.holds_for(named)]
         if len(kept) < len(rules):
             types = {f"{self.first_data}.DataType": data_type.name}
-            own = self.support_of(named)[0].tensors[tensor].data_types
+            own, first = self.support_of(named)[0].tensors[tensor].data_types, tensor
             own = [n for n in own if not any(check(text, {**types, f"{tensor}.DataType": n}) for text in kept)]
-        return DataType[own[sum(sizes) % len(own)]] if own else data_type
+        return DataType[own[sum(sizes.get(first, sizes[tensor])) % len(own)]] if own else data_type
 
     def support_of(self, named: Mapping[str, Any]) -> tuple[Support, ...]:
         """Returns the tables that are about descriptors with these numbers; an enumeration by its name."""

@@ -36,7 +36,7 @@ def stale_state(operator: Operator) -> Iterator[Case]:
     types, scalars, strided = spec.usual_index_types, spec.scalars, spec.strided
     fewest = operator.dimension_counts[0]
     few = max(fewest, 1 if scalars else 2)  # with a value that is free, one dimension has enough of them
-    for desc in operator.descriptors(few, 2 if fewest < 3 else 3):
+    for desc in operator.descriptors(few, 2 if fewest < 3 or spec.field_names("uints", "ints") else 3):
         groups.setdefault(_sizes_and_types(desc), []).append(desc)
     descs = [desc for group in groups.values() for desc in group]
     other_type = DataType[types[-1]] if types else DataType.INT32
@@ -57,7 +57,7 @@ def stale_state(operator: Operator) -> Iterator[Case]:
             # a number moves elements; a scalar is written
             shown = [
                 case.expected
-                if name in scalars
+                if name in scalars or spec.computes_values
                 else _varied(case.desc)[name]
                 if name in strided
                 else case.desc.origins(case.tensors)
