@@ -364,13 +364,16 @@ class _Reader:
 
     def _wordings(self, block: Block, *, formulas_only: bool = False) -> None:
         """Reads the rules that a block states in the words of an erratum: all of them, or those that give a tensor its
-        sizes, or a number its limits.
+        sizes, or a number its limits or its value.
         """
         numbers = tuple(f"{name} <" for name in self.prose.numbers) + tuple(f"{name} >" for name in self.prose.numbers)
         rules = {
             rule.id
             for rule in self.shipped.rules
-            if not formulas_only or ".Sizes = {" in rule.check or rule.check.strip().startswith(numbers)
+            if not formulas_only
+            or ".Sizes = {" in rule.check
+            or rule.check.strip().startswith(numbers)
+            or re.fullmatch(r"[\w.]*DimensionCount == \d", rule.check)
         }
         for erratum in self.shipped.errata:
             if erratum.sentence is None or erratum.subject not in rules:

@@ -210,10 +210,10 @@ def described(kernel: Kernel, values: tuple[Value | None, ...]) -> Described:
             attributes[constants[at]] = tuple(tensor.integers) if is_list else tensor
     try:
         desc = emitted(kernel.op, list(tensors.values()), attributes)
-        lengths = [tensor.element_count for tensor in desc.inputs.values()]
+        lengths = [desc.inputs[name].element_count for name in desc.node_inputs]
         if desc.violations() or lengths != [tensor.element_count for tensor in tensors.values()]:
             raise Invalid(kernel.op)
-        return Described(desc, dict(zip(desc.inputs, tensors, strict=True)), desc.index_bounds)
+        return Described(desc, dict(zip(desc.node_inputs, tensors, strict=True)), desc.index_bounds)
     except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, OpmapError) as error:
         raise Invalid(kernel.op) from error
 

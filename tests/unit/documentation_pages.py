@@ -77,7 +77,7 @@ def without_blank_lines(text: str) -> str:
 def as_html(text: str) -> str:
     """The page as a browser saves it. A field has no heading there, only its name as code."""
     title, body = struct(text), re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
-    if not re.search(r"(?m)^# ", body):
+    if not re.search(rf"(?m)^# .*{title}", body):
         body = f"# {title} structure (directml.h)\n\n{body}"
     body = re.sub(r"(?m)^### -field (\w+)$", r"`\1`", body)
     main = MarkdownIt("commonmark").enable("table").render(body)

@@ -206,7 +206,7 @@ def case_of(
     """Returns the case of a node whose inputs are these arrays."""
     tensors = {
         name: _elements(desc.tensors[name], from_array(without_bool(array)))
-        for name, array in zip(desc.inputs, arrays, strict=True)
+        for name, array in zip(desc.node_inputs, arrays, strict=True)
     }
     return Case(node.label, desc, tensors, given.file, variant)
 
@@ -243,7 +243,7 @@ def _generated(given: GivenModel, cpu: CpuValues, feature_level: str, dimensions
     with_cases = [(e.node, e.case) for e in resolved.all_cases if e.case and e.case.desc.index_bounds]
     for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
         filled = fill(case.desc, node.label, "mix", "addr")
-        for number, name in enumerate(case.desc.inputs):
+        for number, name in enumerate(case.desc.node_inputs):
             source = node.inputs[number]
             if name in case.desc.index_tensors() and source in feeds and feeds[source].size == len(filled[name].bits):
                 zeros = feeds[source]
