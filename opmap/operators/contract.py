@@ -116,8 +116,8 @@ class Operator:
       `constant_inputs`.
     - `not_on_cpu`: the data types of the output for which ONNX Runtime's CPU EP is no judge of bits, each with the
       reason: a case is `unsupported` there.
-    - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or None: an error of
-      another EP than DirectML's is then `unsupported`.
+    - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or what the CPU EP
+      lacks, or None: an error of another EP than DirectML's is then `unsupported`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with
       which the node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual
       opset.

@@ -65,7 +65,7 @@ def stale_state(operator: Operator) -> Iterator[Case]:
             ]
             if shown[0] != shown[1] and (len(set(shown[0])) > 1 or not first.inputs):
                 yield from cases
-                yield generated(retyped(second, second.output.data_type, other_type), pattern, "addr")
+                yield generated(retyped(second, second.first_data.data_type, other_type), pattern, "addr")
                 break
     for desc in operator.descriptors(1, 3):
         bounds = desc.index_bounds

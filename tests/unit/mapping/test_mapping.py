@@ -50,6 +50,8 @@ def directml(model, fed):
     if node.op_type in ("CumSum", "Hardmax", "TopK", "ArgMin", "ArgMax") or node.op_type.startswith("Reduce"):
         constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in inferred.graph.initializer}
         return of_reductions(node, shapes, types, constants)
+    if node.op_type in ("MatMulInteger", "ConvInteger"):
+        return of_products(node, shapes, types)
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "ConstantOfShape":
         output, value = shapes[node.output[0]], onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -218,6 +220,29 @@ def of_reductions(node, shapes, types, constants):
         return "REDUCE", (FUNCTIONS[node.op_type], data, reduced, len(axes), axes)
     places = TensorDesc(DataType.INT64, sizes)
     return node.op_type.upper(), (data, places, 1, axes, attributes["select_last_index"])
+
+
+def of_products(node, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a MatMulInteger or ConvInteger node, with four dimensions: a
+    matrix is repeated for each batch of the output, and a one stands behind the channels of a row.
+    """
+    output, zeros = shapes[node.output[0]], [None, None]
+    for i, name in enumerate(node.input[2:]):
+        is_list = node.op_type == "ConvInteger" and shapes[name]
+        zeros[i] = TensorDesc(types[name], (1, *shapes[name], 1, 1) if is_list else pad(shapes[name], 4))
+    if node.op_type == "MatMulInteger":
+        batch = pad(output, 4)[:2]
+        a, b = (repeated(types[name], shapes[name], (*batch, *shapes[name][-2:])) for name in node.input[:2])
+        return "MATRIX_MULTIPLY_INTEGER", (a, zeros[0], b, zeros[1], TensorDesc(DataType.INT32, pad(output, 4)))
+    numbers = {a.name: list(a.ints) or a.i for a in node.attribute}
+    is_row, half = len(output) == 3, len(output) - 2
+    data, filters, result = (
+        TensorDesc(types[name], (*shapes[name][:2], *[1] * is_row, *shapes[name][2:]))
+        for name in (*node.input[:2], *node.output)
+    )
+    arrays = (numbers["strides"], numbers["dilations"], numbers["pads"][:half], numbers["pads"][half:])
+    arrays = [(*[filled] * is_row, *own) for filled, own in zip((1, 1, 0, 0), arrays, strict=True)]
+    return "CONVOLUTION_INTEGER", (data, zeros[0], filters, zeros[1], result, 2, *arrays, numbers["group"])
 
 
 def of_arrays(node, shapes, types):
