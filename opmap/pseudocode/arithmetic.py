@@ -53,6 +53,14 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
     return exact
 
 
+def _divided_floats(a: Any, b: Any) -> Any:
+    """Returns a / b, exact as of `_exact`: of floats as a float, if b is a power of two and the quotient no denormal."""
+    is_power = type(a) is type(b) is float and abs(math.frexp(b)[0]) == 0.5
+    if is_power and 1e-300 < abs(a / b) < 1e300:
+        return a / b
+    return _exact(_divided)(a, b)
+
+
 def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of floats that rounds nothing, without a result for a NaN or an infinity."""
     return lambda *numbers: function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else None
@@ -136,7 +144,7 @@ ARITHMETIC: dict[str, Arithmetic] = {
     "+": Arithmetic(operator.add, level=8, of_floats=_exact(operator.add)),
     "-": Arithmetic(_minus, level=8, of_floats=_exact(_minus), operands=(1, 2)),
     "*": Arithmetic(operator.mul, level=9, of_floats=_exact(operator.mul)),
-    "/": Arithmetic(quotient, level=9, of_floats=_exact(_divided)),
+    "/": Arithmetic(quotient, level=9, of_floats=_divided_floats),
     "%": Arithmetic(remainder, level=9, of_floats=_finite(remainder)),
     "~": Arithmetic(lambda width: lambda a: a ^ (1 << width) - 1, "bits", "bits", level=10, operands=(1,)),
     "abs": Arithmetic(abs, operands=(1,)),
@@ -148,7 +156,7 @@ ARITHMETIC: dict[str, Arithmetic] = {
     "floor": _rounding(math.floor),
     "ceil": _rounding(math.ceil),
     "truncate": _rounding(math.trunc),
-    "round": Arithmetic(_nearest, of_floats=_finite(_nearest), operands=(1,)),
+    "round": Arithmetic(_nearest, of_floats=lambda a: _nearest(a) if math.isfinite(a) else None, operands=(1,)),
     "round_half_even": _rounding(round),
     "round_half_away": _rounding(_half_away),
     "bit_count": Arithmetic(lambda width: int.bit_count, "bits", operands=(1,)),

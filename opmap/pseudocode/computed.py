@@ -312,7 +312,7 @@ def _all_bits_of(data_type: DataType, numbers: Sequence[Any]) -> Elements:
     packed = _packed(data_type, numbers)
     if packed is None:
         return [bits_of(data_type, number) for number in numbers]
-    if data_type.kind != "float":
+    if data_type.kind != "float" and None not in numbers:
         return packed
     rounded = from_bits(data_type, packed)
     return [
@@ -331,7 +331,11 @@ def _held(data_type: DataType, numbers: Sequence[Any]) -> Sequence[Any]:
 
 
 def _packed(data_type: DataType, numbers: Sequence[Any]) -> array[int] | None:
-    """Returns the bit patterns of numbers, rounded for a float type; None if a number is no such number."""
+    """Returns the bit patterns of numbers, rounded for a float type, and 0 for None; None if a number is no such
+    number.
+    """
+    if None in numbers:
+        numbers = [0 if number is None else number for number in numbers]
     try:
         return array(data_type.bits_code, struct.pack(f"<{len(numbers)}{data_type.code}", *numbers))
     except (OverflowError, struct.error):
