@@ -396,7 +396,7 @@ class OperatorDesc:
         """The statements that write the output."""
         fields = self.own_spec.pseudocode.tensors
         targets = ((s.target if isinstance(s, Copy) else s.target.tensor, s) for s in self.statements)
-        return tuple(s for target, s in targets if fields[target] == self.output_field)
+        return tuple(s for target, s in targets if fields.get(target) == self.output_field)
 
     @property
     def _ignores_outside(self) -> bool:

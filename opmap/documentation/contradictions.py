@@ -342,8 +342,9 @@ class _Run:
             statements = expand(_in_words_of_corrected(self.spec), desc.expansion(), desc.pseudocode_environment())
             ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
             of_outputs, types = {}, desc.pseudocode_types(self.spec)
+            is_only = len(desc.outputs) == len(load_spec(self.spec.name).field_names("output")) == 1
             for output in desc.outputs:
-                own = [s for s in statements if len(desc.outputs) == 1 or names.get(_target(s)) == output]
+                own = [s for s in statements if is_only or names.get(_target(s)) == output]
                 of_outputs[output] = access_map(
                     own, desc.pseudocode_sizes, types=types, ignores_outside=ignores_outside
                 )

@@ -15,6 +15,7 @@ _OTHERS = {
     **{"&": "|", "|": "^", "^": "&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "*": "+", "/": "%", "%": "/"},
     **{"min": "max", "max": "min", "and": "or", "or": "and", "xor": "or", "sum": "max", "count": "max"},
     **{"product": "sum", "argmin": "argmax", "argmax": "argmin"},
+    **{"address_of_min": "address_of_max", "address_of_max": "address_of_min"},
     **{"floor": "ceil", "ceil": "floor", "truncate": "floor", "round": "floor", "sign": "abs", "number": "-"},
     **{"round_half_even": "round_half_away", "round_half_away": "round_half_even"},
     **{"==": "!=", "!=": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="},
@@ -24,7 +25,7 @@ _WITH_EQUALITY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "<=", "!=": 
 
 def _other_operator(node: Node) -> Expression:
     other = _OTHERS.get(node.operator, node.operator)
-    takes = ARITHMETIC[other].operands if isinstance(node, Computed) else (2,)
+    takes = ARITHMETIC[other].operands if isinstance(node, Computed) else (len(node.operands),)
     return node._replace(operator=other) if len(node.operands) in takes else node
 
 
@@ -46,15 +47,15 @@ def _one_short(node: Node) -> Expression:
     """Leaves out the last position of a reduction."""
     if isinstance(node, Computed):
         return node
-    value, condition = node.operands
+    value, condition, *address = node.operands
     before_last: Expression = 0
     for loop, length in enumerate(node.lengths, node.loop):
         before_last = Computed("or", (before_last, Computed("<", (LoopPosition(loop), length - 1))))
-    return node._replace(operands=(value, Computed("and", (condition, before_last))))
+    return node._replace(operands=(value, Computed("and", (condition, before_last)), *address))
 
 
 def _condition_lost(node: Node) -> Expression:
-    return node._replace(operands=(node.operands[0], 1)) if isinstance(node, Reduced) else node
+    return node._replace(operands=(node.operands[0], 1, *node.operands[2:])) if isinstance(node, Reduced) else node
 
 
 def _half(bits: Bits, data_type: DataType) -> Bits:

@@ -150,7 +150,8 @@ class _Writer:
         """Returns the descriptor that the DirectML EP is predicted to make."""
         lowering = self.lowering
         inputs = [TensorDesc(self._index_type(name), shape) for name, shape in lowering.shapes.items()]
-        return emitted(lowering.op_type, inputs, {**lowering.attributes, **lowering.constants})
+        outputs = {"num_outputs": len(self.desc.outputs)}
+        return emitted(lowering.op_type, inputs, {**outputs, **lowering.attributes, **lowering.constants})
 
     def _input(self, name: str, shape: tuple[int, ...]) -> str:
         """Adds one input of the operator node to the graph. Returns the name of the value that the node reads."""

@@ -54,7 +54,7 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _divided_floats(a: Any, b: Any) -> Any:
-    """Returns a / b, exact as of `_exact`: of floats as a float, if b is a power of two and the quotient no denormal."""
+    """Returns a / b, exact as of `_exact`: a float if both are, b is a power of two and the quotient no denormal."""
     is_power = type(a) is type(b) is float and abs(math.frexp(b)[0]) == 0.5
     if is_power and 1e-300 < abs(a / b) < 1e300:
         return a / b
@@ -176,9 +176,15 @@ REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "max": lambda numbers: _least(max, numbers),
     "argmin": lambda numbers: _place(min, numbers),
     "argmax": lambda numbers: _place(max, numbers),
+    "address_of_min": lambda numbers: _place(min, numbers),
+    "address_of_max": lambda numbers: _place(max, numbers),
 }
 """Operator over several positions, `sum(a[i, j] for j in [0, n))` -> its function of numbers. `count` counts conditions
 that hold; `argmin` and `argmax` give the number of the first position, from 0 on, that has the least or largest one."""
+
+OF_ADDRESSES = ("address_of_min", "address_of_max")
+"""The reductions of elements, `address_of_max(a[i, j] for j in [0, n))`, that give the row-major address of the element
+at the position that their function gives."""
 
 
 def _least(function: Callable[[Sequence[Any]], Any], numbers: Sequence[Any]) -> Any:

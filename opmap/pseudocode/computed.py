@@ -65,13 +65,12 @@ class Reduced(NamedTuple):
     operator: str
     loop: int
     lengths: Sizes
-    operands: tuple[Expression, Expression]
-    """The value, and the condition."""
+    operands: tuple[Expression, ...]
+    """The value, and the condition; then the address of the value, if the reduction gives one."""
 
     def change(self, how: Callable[[Expression], Expression]) -> Expression:
         """Returns a copy with each node changed, the inner ones first."""
-        value, condition = (changed(operand, how) for operand in self.operands)
-        return how(self._replace(operands=(value, condition)))
+        return how(self._replace(operands=tuple(changed(operand, how) for operand in self.operands)))
 
     @property
     def leaves(self) -> Iterator[Expression]:
@@ -151,17 +150,19 @@ class Values:
                 positions = chain.from_iterable(repeat(range(loops[loop]), outer))
                 repeated = positions if inner == 1 else chain.from_iterable(map(repeat, positions, repeat(inner)))
                 return lambda count: list(islice(repeated, count))
-            case Reduced(operator, _, lengths, (value, condition)):
+            case Reduced(operator, _, lengths, (value, condition, *address)):
                 types, length = self._types(node), prod(lengths)
                 values, holds = (self.take(part, (*loops, *lengths), held_by) for part in (value, condition))
+                addresses = [self.take(part, (*loops, *lengths), None) for part in address]
 
-                def groups(count: int) -> Iterator[Sequence[Any]]:
+                def groups(count: int) -> Iterator[Sequence[Sequence[Any]]]:
                     together = max(_TOGETHER // max(length, 1), 1)
                     for at in range(0, count, together):
                         size = min(together, count - at)
-                        numbers, kept = [*values(size * length)], [*holds(size * length)]
+                        kept = [*holds(size * length)]
+                        columns = [[*column(size * length)] for column in (values, *addresses)]
                         for own in (slice(i * length, (i + 1) * length) for i in range(size)):
-                            yield numbers[own] if condition == 1 else [*compress(numbers[own], kept[own])]
+                            yield [c[own] if condition == 1 else [*compress(c[own], kept[own])] for c in columns]
 
                 def reductions(count: int) -> Sequence[Any]:
                     return reductions_of(operator, groups(count), types, held_by, patterns=patterns)
@@ -217,7 +218,7 @@ def results_of(
 
 def reductions_of(
     operator: str,
-    groups: Iterable[Sequence[Any]],
+    groups: Iterable[Sequence[Sequence[Any]]],
     types: Sequence[DataType],
     held_by: DataType | None,
     *,
@@ -225,13 +226,15 @@ def reductions_of(
 ) -> Sequence[Any]:
     """Returns what a reduction gives for each group of numbers, as `results_of` does for an operator.
 
+    A group has the numbers; and their addresses, if the reduction gives one of them.
     A sum or a product has a documented value if every order of computing it gives it: no part of it is a number that
     the type does not hold.
     """
     held_by, results, is_exact = held_by or next(iter(types), None), list[Any](), _EXACTLY.get(operator)
-    for numbers in groups:
+    for numbers, *addresses in groups:
         is_known = None not in numbers and (is_exact is None or held_by is None or is_exact(held_by, numbers))
-        results.append(REDUCTIONS[operator](numbers) if is_known else None)
+        result = REDUCTIONS[operator](numbers) if is_known else None
+        results.append(addresses[0][result] if addresses and result is not None else result)
     return _patterns(types[0], results) if patterns and types else results
 
 

@@ -12,7 +12,7 @@ from typing import cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import AccessMap, Address, Move, Term, strides_of
-from .arithmetic import ARITHMETIC
+from .arithmetic import ARITHMETIC, OF_ADDRESSES
 from .computed import Computed, Expression, IndexRead, LoopPosition, Operand, Reduced, Sizes, interval
 from .expansion import whole
 from .tree import (
@@ -163,8 +163,18 @@ class _Loops:
         if node.condition is not None:
             conditions.insert(0, inside._value(node.condition, sources))
         condition = reduce(lambda a, b: Computed("and", (a, b)), conditions, cast("Expression", 1))
-        value, first_own = inside._value(node.value, sources), len(self.sizes)
-        return Reduced(node.operator, first_own, inside.sizes[first_own:], (value, condition))
+        value, first_own, address = inside._value(node.value, sources), len(self.sizes), list[Expression]()
+        if node.operator in OF_ADDRESSES and isinstance(node.value, Reference):
+            address = [inside._row_major(node.value, sources)]
+        return Reduced(node.operator, first_own, inside.sizes[first_own:], (value, condition, *address))
+
+    def _row_major(self, reference: Reference, sources: list[Address]) -> Expression:
+        """Returns the row-major address of an element."""
+        sizes, address = _of(reference.tensor, self.line, self._sizes), cast("Expression", 0)
+        for dimension, coordinate in self._coordinates(reference):
+            place = self._value(coordinate, sources)
+            address = Computed("+", (Computed("*", (address, sizes[dimension])), place))
+        return address
 
     def _check_bits(self, node: Computed, sources: Sequence[Address]) -> None:
         """Raises PseudocodeError for a bit operator of numbers alone; and for a number beside it that is no bit pattern

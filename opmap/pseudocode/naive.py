@@ -14,7 +14,7 @@ from typing import Any, cast
 from ..errors import PseudocodeError
 from ..tensors import DataType
 from .access import is_unsaid
-from .arithmetic import ARITHMETIC, COMPARISONS
+from .arithmetic import ARITHMETIC, COMPARISONS, OF_ADDRESSES
 from .computed import bits_of, computing_type, numbers_of, reductions_of, results_of
 from .expansion import full_rank
 from .tree import (
@@ -239,14 +239,18 @@ class _Reader:
                 (result,) = results_of(operator, columns, types, held_by, patterns=patterns)
                 return Operation(operator, tuple(part for part, _ in parts)), result
             case Reduction():
-                shown, numbers = [], []
+                shown, numbers, addresses = [], list[Any](), []
                 for at in self.positions(node, coordinates):
                     part, number = self.value(node.value, at, held_by)
                     shown.append(part)
                     numbers.append(number)
+                    if node.operator in OF_ADDRESSES and isinstance(node.value, Reference):
+                        _, place = self.resolve(node.value, at)
+                        addresses.append(None if place is None else _address(place, self.sizes[node.value.tensor]))
+                group = [numbers, addresses] if node.operator in OF_ADDRESSES else [numbers]
                 texts = [*map(str, shown[:_SHOWN]), *(["..."] if len(shown) > _SHOWN else [])]
                 types = self.types_in(node)
-                (result,) = reductions_of(node.operator, [numbers], types, held_by, patterns=patterns)
+                (result,) = reductions_of(node.operator, [group], types, held_by, patterns=patterns)
                 return Name(f"{node.operator}({', '.join(texts)})"), result
         raise PseudocodeError(f"{node} is not expanded")
 

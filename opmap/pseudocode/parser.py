@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import ARITHMETIC, OF_LISTS, REDUCTIONS
+from .arithmetic import ARITHMETIC, OF_ADDRESSES, OF_LISTS, REDUCTIONS
 from .tree import (
     Assignment,
     Branch,
@@ -261,6 +261,8 @@ def _build() -> type[Build]:
         def reduction(self, name: Token, value: Subscript, *parts: Any) -> Reduction:
             if name not in REDUCTIONS:
                 raise PseudocodeError(f"{name} over several values is not known", offset=name.start_pos)
+            if name in OF_ADDRESSES and not isinstance(value, Reference):
+                raise PseudocodeError(f"{name} is of elements, not of {value}", offset=name.start_pos)
             *spans, condition = parts
             return Reduction(str(name), value, tuple(spans), condition)
 

@@ -45,7 +45,7 @@ from ..pseudocode.tree import (
 from ..tensors import DataType, scalar_bits
 from .erratum import Erratum
 from .field import Field
-from .short_form import completed
+from .short_form import completed, shared
 
 
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -621,8 +621,9 @@ class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _specs() -> dict[str, Spec]:
     """Returns the specs by short name: the shipped ones in the order of their numbers, then those that were added."""
     paths = [p for p in files(__package__).iterdir() if p.name.endswith(".toml") and p.name != "tensor.toml"]
-    documents = (completed(msgspec.toml.decode(path.read_bytes())) for path in paths)
-    specs = sorted((msgspec.convert(document, Spec) for document in documents), key=lambda spec: spec.number)
+    documents = {path.name.removesuffix(".toml"): msgspec.toml.decode(path.read_bytes()) for path in paths}
+    whole = (completed(shared(document, documents)) for document in documents.values())
+    specs = sorted((msgspec.convert(document, Spec) for document in whole), key=lambda spec: spec.number)
     return {spec.name: spec for spec in specs}
 
 

@@ -8,6 +8,8 @@
 - The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
 - A table of types has one text for tensors that are alike: `"ATensor BTensor" = "1 to 8: FLOAT32, UINT64 to UINT8"`.
   `to` stands for the types between, in the order of TYPES.
+- An older version of an operator has what its document lacks from that of a newer one, `like = "max_pooling2"`, without
+  what names a field that it does not have: `lacks = ["Dilations"]`. An entry that is `false` is left out.
 
 A document in the long form, with lists, stays as it is.
 """
@@ -29,6 +31,42 @@ TYPES = (
 _TABLE = re.compile(r"(\d+)(?: to (\d+))?: (.+)")
 
 SUPPORT = "The feature level supports the data types and dimension counts of the tensors."
+
+
+def shared(document: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Returns the document with what it has from that of a newer version; `others` are the documents by file name."""
+    if "like" not in document:
+        return document
+    own = dict(document)
+    base, lacking = others[own.pop("like")], re.compile(rf"\b({'|'.join(own.pop('lacks'))})\b")
+    whole: dict[str, Any] = _without(_merged(base, own), lacking)
+    return whole
+
+
+def _merged(base: Any, own: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(own, dict):
+        return own
+    whole = base | {key: _merged(base.get(key), value) for key, value in own.items()}
+    return {key: value for key, value in whole.items() if value is not False}
+
+
+def _without(value: Any, lacking: re.Pattern[str]) -> Any:
+    """Returns a part of a document without the lines and entries that name a lacking field; None if nothing stays.
+
+    A table of which a text is left out is left out too, and one that sets such a field.
+    """
+    if isinstance(value, str):
+        return "\n".join(line for line in value.split("\n") if not lacking.search(line)) or None
+    if isinstance(value, list):
+        return [part for part in (_without(part, lacking) for part in value) if part is not None]
+    if not isinstance(value, dict):
+        return value
+    if any(isinstance(part, str) and part and _without(part, lacking) is None for part in value.values()):
+        return None
+    if any(map(lacking.search, value.get("set", ()))):
+        return None
+    parts = {key: _without(part, lacking) for key, part in value.items()}
+    return {key: part for key, part in parts.items() if part is not None}
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:

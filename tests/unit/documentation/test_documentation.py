@@ -129,6 +129,7 @@ class TestThePages:
             **dict.fromkeys(("top_k", "top_k1"), "F1 C4 C5"),
             "matrix_multiply_integer": "C6 C5 C7 C8",
             "convolution_integer": "C1 C2 C3 C8 C7 C9",
+            **{"max_pooling": "C1 C3 C4 C5 C6", "max_pooling1": "C1 C2 C4 C5 C6 C7", "max_pooling2": "C1 C2 C4 C5 C7"},
             **{f"element_wise_bit_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor", "shift_left", "shift_right")},
             **{f"element_wise_logical_{n}": "C1 C2 C3 C4 C5 C6" for n in ("and", "or", "xor")},
             **{f"element_wise_{n}": "C1 C2 C3 C4 C5 C6" for n in ARITHMETIC},

@@ -63,6 +63,8 @@ def directml(model, fed):
         output = TensorDesc(types[node.output[0]], (1, 1, 1, math.ceil((end - start) / step)))
         ends = (fed[name].bits[0] for name in (node.input[0], node.input[2]))
         return "FILL_VALUE_SEQUENCE", (output, output.data_type.number, *ends)
+    if node.op_type == "MaxPool":
+        return of_pools(node, shapes, types)
     if node.op_type == "Pad":
         return padded(node, inferred.graph.initializer, shapes, types)
     if node.op_type == "EyeLike":
@@ -243,6 +245,18 @@ def of_products(node, shapes, types):
     arrays = (numbers["strides"], numbers["dilations"], numbers["pads"][:half], numbers["pads"][half:])
     arrays = [(*[filled] * is_row, *own) for filled, own in zip((1, 1, 0, 0), arrays, strict=True)]
     return "CONVOLUTION_INTEGER", (data, zeros[0], filters, zeros[1], result, 2, *arrays, numbers["group"])
+
+
+def of_pools(node, shapes, types):
+    """Returns the descriptor that the DirectML EP makes of a MaxPool node: with dilations or indices it is MAX_POOLING2."""
+    attributes, count = {a.name: tuple(a.ints) for a in node.attribute}, len(shapes[node.input[0]]) - 2
+    data, output, *_ = (TensorDesc(types[name], shapes[name]) for name in (node.input[0], *node.output))
+    arrays = attributes["strides"], attributes["kernel_shape"], attributes["pads"][:count], attributes["pads"][count:]
+    dilations = attributes.get("dilations", (1,) * count)
+    if len(node.output) == 1 and set(dilations) == {1}:
+        return "MAX_POOLING", (data, output, count, *arrays)
+    indices = TensorDesc(DataType.UINT64, output.sizes) if len(node.output) > 1 else None
+    return "MAX_POOLING2", (data, output, indices, count, *arrays, dilations)
 
 
 def of_arrays(node, shapes, types):

@@ -5,63 +5,27 @@ the CPU EP.
 import io
 from collections import Counter
 from contextlib import redirect_stdout
-from fractions import Fraction
 from math import isfinite, prod
 
 import numpy as np
 import onnx
 import pytest
-from drawn_cases import drawn, types_on_the_cpu_ep, verdicts_on_the_cpu_ep
+from drawn_cases import check, coverage, drawn, exact, seen_in, types_on_the_cpu_ep, values_of, verdicts_on_the_cpu_ep
 
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.engines.arrays import to_array
 from opmap.operators import OPERATORS, emitted
 from opmap.operators.random_source import SeededSource
-from opmap.tensors import DataType, from_bits
+from opmap.tensors import DataType
 
 SMALL = 6
 """The largest of the small whole numbers that most inputs have."""
 
 
-def exact(array):
-    """The array with exact numbers in place of its finite elements."""
-    return np.vectorize(lambda n: Fraction(n) if isfinite(n) else float(n), otypes=[object])(array)
-
-
 def is_small(array):
     """Where the elements are small whole numbers."""
     return np.vectorize(lambda n: abs(n) <= SMALL and n == round(n) if isfinite(n) else False, otypes=[bool])(array)
-
-
-def values_of(case, field):
-    """The documented elements of an output as an array of exact numbers; None where there are none."""
-    desc = case.desc.of_output(field)
-    bits = desc.interpret(case.tensors)
-    numbers = [None if b is None else from_bits(desc.output.data_type, [b])[0] for b in bits]
-    return np.array(numbers, object).reshape(desc.output.sizes)
-
-
-def check(case, field, wanted, known):
-    """Checks that each documented element is the wanted one, and that each one is documented that is known to be."""
-    found = values_of(case, field)
-    documented = np.vectorize(lambda n: n is not None, otypes=[bool])(found)
-    assert not (known & ~documented).any(), case.id
-    assert (found[documented] == wanted[documented]).all(), case.id
-    return documented
-
-
-def coverage(name, seen):
-    """Checks that all data types and dimension counts occurred."""
-    spec = OPERATORS[name].descriptor.spec()
-    types = {t for own in spec.support[0].tensors.values() for t in own.data_types}
-    low, high = OPERATORS[name].dimension_counts
-    assert {*types, *range(low, high + 1)} <= seen.keys()
-
-
-def seen_in(case):
-    """The data types and the dimension count of a case."""
-    return [*(t.data_type.name for t in case.desc.tensors.values()), case.desc.output.dimension_count]
 
 
 class TestCumulative:

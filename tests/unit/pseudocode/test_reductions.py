@@ -71,6 +71,18 @@ REDUCTIONS = {  # text -> the sizes of a, b and output; NumPy's result of a and 
         lambda a, b: a.reshape(2, 12).argmin(1),
     ),
     "output[x] = argmax(a[x, j] for j in [0, 4))": ((5, 4), (1,), (5,), lambda a, b: a.argmax(1)),
+    "output[x] = address_of_max(a[x, j + 1] for j in [0, 3))": (
+        (5, 4),
+        (1,),
+        (5,),
+        lambda a, b: a[:, 1:].argmax(1) + 4 * np.arange(5) + 1,
+    ),
+    "output[x] = address_of_min(a[x, j] for j in [0, 4) if j >= x)": (
+        (4, 4),
+        (1,),
+        (4,),
+        lambda a, b: np.array([row[i:].argmin() + 5 * i for i, row in enumerate(a)]),
+    ),
     "output[x] = max(j for j in [0, 0))": ((3,), (1,), (3,), lambda a, b: [None] * 3),
     "output[x] = count(j >= 0 for j in [0, 0)) + a[x] - a[x]": ((3,), (1,), (3,), lambda a, b: a - a),
 }
