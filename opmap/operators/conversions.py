@@ -52,8 +52,8 @@ def lower(op_type: str, desc: OperatorDesc) -> Lowering:
         raise not_expressible(f"{op_type} has one scale and zero point, or one for each place of an axis")
     if op_type == "QuantizeLinear" and desc.scale_tensor.data_type is not desc.input_tensor.data_type:
         raise not_expressible(f"{op_type} takes the scale in the data type of the input")
-    if op_type == "QuantizeLinear" and not zero_points and desc.output.data_type is not DataType.UINT8:
-        raise not_expressible(f"{op_type} without a zero point gives UINT8")
+    if not zero_points:
+        raise not_expressible("without a zero point the DirectML EP loses the device (opmap known no-zero-point)")
     placed = tuple(scale[d] for d in kept)
     return replace(
         lowering,

@@ -122,14 +122,15 @@ class ModelDraft:
         self.graph.node.insert(place, helper.make_node("Tile", [field, repeats], [copy], name=copy))
 
     def copy_data(self, field: str) -> None:
-        """Puts a node that copies a graph input before all nodes that read it, bit by bit.
+        """Puts a node that copies a graph input before all nodes that read it, bit by bit; none for a scalar.
 
         The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every
         type. The CPU EP's Tile makes float16's signalling NaNs quiet.
         """
         copy = f"{field}.copy"
-        self.redirect(field, copy)
-        self.graph.node.insert(self._place(field)[0], concat(field, copy))
+        if self.mapped.lowering.shapes[field]:
+            self.redirect(field, copy)
+            self.graph.node.insert(self._place(field)[0], concat(field, copy))
 
     def redirect(self, value: str, to: str) -> None:
         """Lets all nodes that read a value read another value."""
