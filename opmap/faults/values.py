@@ -76,6 +76,10 @@ def _finite(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits & (exponent | mantissa) == exponent, bits - np.ones_like(bits), bits)
 
 
+def _finite_below(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
+    return np.where(bits == sign | exponent, bits - np.ones_like(bits), bits)
+
+
 def masked(bits: Bits, mask: int) -> Bits:
     """Returns the bits of each element that a mask has."""
     return bits & bits.dtype.type(mask)
@@ -116,6 +120,9 @@ VALUE_FAULTS = {
     "nan-as-zero": Fault(text="NaNs become zero", value=_floats(_nan_zero)),
     "negative-zero-lost": Fault(text="-0 becomes +0", value=_floats(_no_negative_zero)),
     "infinity-as-largest": Fault(text="infinities become the largest finite number", value=_floats(_finite)),
+    "negative-infinity-as-lowest": Fault(
+        text="-infinity becomes the lowest finite number", value=_floats(_finite_below)
+    ),
     "denormals-flushed": Fault(text="denormals become zero", value=_floats(_flush)),
     "denormals-flushed-float16": Fault(text="denormals of FLOAT16 become zero", value=_floats(_flush, 2)),
     "denormals-flushed-float64": Fault(text="denormals of FLOAT64 become zero", value=_floats(_flush, 8)),

@@ -1,0 +1,1 @@
+BInputTensorJù Gî•<ãŠ1Ø&
