@@ -30,7 +30,7 @@ from ..pseudocode import (
     trace,
     with_computed,
 )
-from ..pseudocode.tree import Reference
+from ..pseudocode.tree import Reference, written
 from ..spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from ..tensors import DataType, Tensor, from_bits, is_exact, is_fraction, plain, same_number, sums
 from .members import environment, typed, written_out
@@ -343,8 +343,9 @@ class OperatorDesc:
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """The page's pseudocode, expanded for this descriptor."""
-        return expanded(self.spec().pseudocode.text, self.expansion(), self.pseudocode_environment())
+        """The page's pseudocode, expanded for this descriptor; without what writes an output that is left out."""
+        whole = expanded(self.spec().pseudocode.text, self.expansion(), self.pseudocode_environment())
+        return tuple(s for s in whole if written([s]) in self.own_spec.pseudocode.tensors)
 
     def pseudocode_environment(self) -> dict[str, Any]:
         """Returns the values that the pseudocode may use: a scalar is one element, and no number yet."""
@@ -396,7 +397,7 @@ class OperatorDesc:
         """The statements that write the output."""
         fields = self.own_spec.pseudocode.tensors
         targets = ((s.target if isinstance(s, Copy) else s.target.tensor, s) for s in self.statements)
-        return tuple(s for target, s in targets if fields.get(target) == self.output_field)
+        return tuple(s for target, s in targets if fields[target] == self.output_field)
 
     @property
     def _ignores_outside(self) -> bool:

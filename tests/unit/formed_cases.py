@@ -31,6 +31,11 @@ def cases():
         ]
         for case in (*small[:1], *small[5::13], *special[:3], *unsigned[:3]):
             chosen[case.id] = mapping(case.desc), Inputs(case.desc, dict(case.tensors))
+    lacking = {name for name, own in OPERATORS.items() if own.lower} - {id.split("/")[0].upper() for id in chosen}
+    for case in all_cases("standard") if lacking else ():  # in few cases, each element has a documented value
+        if case.desc.operator in lacking and case.desc.output.element_count < 2000 and on_cpu(case):
+            chosen[case.id] = mapping(case.desc), Inputs(case.desc, dict(case.tensors))
+            lacking.remove(case.desc.operator)
     assert {id.split("/")[0].upper() for id in chosen} == {name for name, own in OPERATORS.items() if own.lower}
     return chosen
 
