@@ -20,6 +20,9 @@ from . import element_wise, size_classes
 from .contract import OPSET, Attributes, Lowering, Operator, not_expressible
 from .node_types import ELEMENT_TYPES, takes
 
+SINCE = 13
+"""Before this opset, the nodes have one scale alone, and no axis."""
+
 OPSET_OF_SCALES = 19
 """The newest opset of which the DirectML EP makes these operators; it makes DML_QUANTIZE and DML_DEQUANTIZE of newer
 nodes."""
@@ -136,6 +139,7 @@ def quantization(name: str, op_type: str, **others: object) -> Operator:
         takes=partial(takes, op_type, OPSET_OF_SCALES),
         onnx_operator=op_type,
         newest_opset=OPSET_OF_SCALES,
+        meaning_since=SINCE,
         descriptors_of_node=partial(descriptors_of_node, spec.name),
         **others,  # type: ignore[arg-type]
     )

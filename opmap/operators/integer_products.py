@@ -213,6 +213,7 @@ FAMILY = (
         parameters={
             **OF_INPUTS,
             "first_zeros": ("0", "1"),
+            "output_elements": tuple(n for n in size_classes.ELEMENTS if n != "255"),  # small sizes do not give it
             "groups": ("1", "2+"),
             "window": ("1", "2+"),  # elements in it
             "channels": ("1", "2+"),  # of the input for each element

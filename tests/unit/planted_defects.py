@@ -110,6 +110,15 @@ class Defect(Runtime):
         first, *others = np.split(places(data), np.cumsum(split)[:-1], axis)
         return [self.picked(first, data), *(data.reshape(-1)[part] for part in others)]
 
+    def MaxPool(self, data, **attributes):
+        """Has the defect in its first output, as Split."""
+        attributes.setdefault("dilations", [1] * (data.ndim - 2))
+        values, addresses = (windows(*of, **attributes) for of in ((data, lowest(data)), (places(data), -1)))
+        inside = np.maximum(values.astype(np.float64), -1e300)  # also -infinity comes before padding
+        first = np.argmax(np.where(addresses < 0, -np.inf, inside), -1)[..., np.newaxis]
+        found = [np.take_along_axis(each, first, -1)[..., 0] for each in (values, addresses)]
+        return [self.written(found[0]), *found[1 : len(self.node.output)]]
+
     def Transpose(self, data, perm):
         return self.picked(np.transpose(places(data), perm), data)
 
@@ -278,7 +287,51 @@ def reduced(function, before=lambda data: data):
     return node
 
 
+def windows(data, fill, kernel_shape, strides, dilations, pads):
+    """Returns the elements of the window of each place, in a last dimension; `fill` is padding."""
+    count = len(kernel_shape)
+    padded = np.pad(data, [(0, 0), (0, 0), *zip(pads[:count], pads[count:], strict=True)], constant_values=fill)
+    spans = [(size - 1) * step + 1 for size, step in zip(kernel_shape, dilations, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, spans, tuple(range(2, 2 + count)))
+    seen = seen[(slice(None), slice(None), *(slice(None, None, step) for step in (*strides, *dilations)))]
+    return seen.reshape(*seen.shape[: 2 + count], -1)
+
+
+def lowest(data):
+    return -np.inf if data.dtype.kind == "f" else np.iinfo(data.dtype).min
+
+
+def convolved(data, filters, zero=0, filter_zero=0, *, strides, dilations, pads, group=1):
+    """Returns the sums of products without the zero points."""
+    zeros = np.asarray(filter_zero, np.int32)
+    filters = filters.astype(np.int32) - zeros.reshape(-1, *[1] * (filters.ndim - 1) if zeros.ndim else [])
+    seen = windows(data.astype(np.int32) - np.int32(zero), 0, filters.shape[2:], strides, dilations, pads)
+    batch, channels, *sizes, length = seen.shape
+    seen = seen.reshape(batch, group, channels // group, -1, length)
+    sums = np.einsum("bgcpw,gfcw->bgfp", seen, filters.reshape(group, -1, channels // group, length))
+    return sums.reshape(batch, -1, *sizes)
+
+
+def along(axis, scale, data):
+    return scale.reshape(-1, *[1] * (data.ndim - 1 - axis % data.ndim)) if scale.ndim else scale
+
+
+def quantized(data, scale, zero, axis=1):
+    limits, zero = np.iinfo(zero.dtype), along(axis, zero, data)
+    numbers = np.rint(data / along(axis, scale, data)).astype(np.float64) + zero
+    return np.nan_to_num(np.clip(numbers, limits.min, limits.max)).astype(zero.dtype)
+
+
+def dequantized(data, scale, zero, axis=1):
+    wide = data.astype(np.int64) - along(axis, zero, data)
+    return (wide * along(axis, scale, data).astype(np.float64)).astype(scale.dtype)
+
+
 COMPUTED = {
+    "GlobalMaxPool": lambda x: x.max(tuple(range(2, x.ndim)), keepdims=True),
+    "ConvInteger": convolved,
+    "MatMulInteger": lambda a, b, zero=0, other=0: (a.astype(np.int32) - zero) @ (b.astype(np.int32) - other),
+    **{"QuantizeLinear": quantized, "DequantizeLinear": dequantized},
     **{"Abs": np.abs, "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Round": np.rint},
     **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": quotient, "Max": np.maximum, "Min": np.minimum},
     "Sign": lambda x: np.where(x == x, np.sign(x), x.dtype.type(0)),  # of a NaN too, as the page says

@@ -149,10 +149,10 @@ class TestNodes:
                 emitted("Cast", [data], {"to": to})
 
     def test_not_expressible(self):
-        """A node has one scale or one for each place of an axis, which have the type of the input."""
+        """A node has one scale or one for each place of an axis, which have the type of the input; and a zero point."""
         own, output = OPERATORS["ELEMENT_WISE_QUANTIZE_LINEAR"], TensorDesc(DataType.UINT8, (2, 3))
 
-        def expressed(scale, zero_point=None, data_type=DataType.FLOAT32, output=output):
+        def expressed(scale, zero_point, data_type=DataType.FLOAT32):
             desc = own.descriptor(
                 input_tensor=TensorDesc(data_type, (2, 3)),
                 scale_tensor=TensorDesc(DataType.FLOAT32, (2, 3), scale),
@@ -162,11 +162,11 @@ class TestNodes:
             assert not desc.violations()
             return own.expressed(desc) is not None
 
-        assert expressed((0, 0)) and expressed((0, 1)) and expressed((1, 0), (1, 0))
-        assert not expressed(None)  # a scale for each element
+        assert all(expressed(strides, strides) for strides in ((0, 0), (0, 1), (1, 0)))
+        assert not expressed((3, 1), (3, 1))  # a scale for each element
         assert not expressed((0, 1), (1, 0))
-        assert not expressed((0, 0), data_type=DataType.INT32)
-        assert not expressed((0, 0), output=TensorDesc(DataType.INT8, (2, 3)))
+        assert not expressed((0, 0), (0, 0), data_type=DataType.INT32)
+        assert not expressed((0, 0), None)
 
     def test_bad_input(self):
         """A wrong type names the field, what is wanted, and the rule."""

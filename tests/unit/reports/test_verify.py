@@ -110,7 +110,7 @@ class TestComplete:
 
     def test_a_tier(self, verify):
         code, line = verify("smoke")
-        wanted = rf"complete: 1,747 cases and probes of tier smoke, opmap [\d.]+, [\d,]+ of 1,701 cases {CPU}, none failed{END}"
+        wanted = rf"complete: 1,942 cases and probes of tier smoke, opmap [\d.]+, [\d,]+ of 1,896 cases {CPU}, none failed{END}"
         assert code == 0
         assert re.fullmatch(wanted.replace("(", r"\(").replace(")", r"\)"), line)
 
@@ -287,7 +287,7 @@ class TestDamage:
         write_records(bundles / "smoke", [first, *others])
         agree(bundles / "smoke")
         wanted = (
-            f"must hold a record of each of the 1,747 cases and probes of $.selection, got none of {second['case']}"
+            f"must hold a record of each of the 1,942 cases and probes of $.selection, got none of {second['case']}"
         )
         assert (1, f"{RECORDS}{wanted} (of 1 there is none)") == verify("smoke")
 
@@ -351,7 +351,7 @@ class TestDamage:
         edit_run(bundles / "smoke", "selection.ids", run["selection"]["ids"])
         code, line = verify("smoke")
         assert code == 1
-        assert line.endswith(f"got none of {values[1]['case']} (of 1,746 there is none)")
+        assert line.endswith(f"got none of {values[1]['case']} (of 1,941 there is none)")
 
     def test_a_file_is_cut(self, verify, bundles):
         path = bundles / "smoke" / "run.json"
