@@ -137,6 +137,7 @@ class TestCompare:
                 "OutputTensor_dmlEp_0.Axis: must be a number from 0 to 4294967295, got True",
             ),
             ({"input_names": ("InputTensor",)}, "inputNames must be 2 names, got 1"),
+            ({"input_names": ("InputTensor", "")}, "inputNames must be 2 names, got 1"),
         ],
     )
     def test_no_descriptor(self, fields, text):
@@ -144,6 +145,14 @@ class TestCompare:
         (graph,) = graphs("gather")
         (got,) = compare([changed(graph, GATHER.lowered_as, **fields)], GATHER.lowered_as)
         assert got.startswith(text)
+
+    def test_an_input_that_is_left_out(self):
+        """Its name is empty."""
+        (graph,) = graphs("gather")
+        names = ("InputTensor", "", "IndicesTensor", "")
+        assert compare([changed(graph, GATHER.lowered_as)], GATHER.lowered_as) == compare(
+            [changed(graph, GATHER.lowered_as, input_names=names)], GATHER.lowered_as
+        )
 
     @pytest.mark.parametrize(
         ("fields", "text"),
