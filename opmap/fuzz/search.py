@@ -309,13 +309,12 @@ class Search:
             plan = Plan(graphs=(), actions=())
             text = f"the control crashes on {lost.operators}: {without_stack(str(lost))}"
             failure = Failure(kind="crash", text=text, signature=f"control: {lost.operators}", at=0)
-            if any(failure.same(find.failure) for find in self.progress.finds):
-                continue
             feeds = {name: (array.dtype.name, array.shape, array.tobytes()) for name, array in lost.feeds.items()}
             find = self._find(number, plan, failure)
             find = msgspec.structs.replace(find, id=f"control-{number}", model=lost.model, feeds=feeds)
-            self.progress.finds.append(find)
-            self.found(find)
+            if not any(failure.same(other.failure) for other in self.progress.finds):
+                self.progress.finds.append(find)
+                self.found(find)
 
     # --- a failure ---
 
@@ -330,12 +329,10 @@ class Search:
             progress.unsupported += 1
         elif failure.kind == "refusal" and any(part in failure.text for part in self.beyond):
             progress.uncompiled += 1
-        elif self._fails_on_control(plan, failure):
+        elif _explained(self._beside, plan, failure) or self._fails_on_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
             progress.known += 1
-        elif _explained(self._beside, plan, failure):
-            progress.both += 1
         elif _explained(progress.finds, plan, failure):
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
@@ -506,8 +503,7 @@ class Search:
         beside = beside or (self.control if failure.kind in ("growth", "crash") else None)
         if beside is None:
             return False
-        tries = range(TRIES[failure.kind])
-        others = [self._perform(plan, beside(), failure.kind) for _ in tries]
+        others = [self._perform(plan, beside(), failure.kind) for _ in range(TRIES[failure.kind])]
         return any((o is not None and o.kind == failure.kind == "crash") or failure.same(o) for o in others)
 
     def _renew(self) -> None:
@@ -516,20 +512,14 @@ class Search:
         self._past: list[Plan] = []
 
     def _started(self) -> Performer:
-        began = self.clock()
-        performer = self.fresh()
+        began, performer = self.clock(), self.fresh()
         self._starting = max(self._starting, self.clock() - began)
         return performer
 
 
+_COPY = Node(op="Identity", inputs=("x",), outputs=("y",))
 _PLAIN = Plan(
-    graphs=(
-        Graph(
-            sources=(Source(name="x", data_type="FLOAT32", sizes=(1,)),),
-            nodes=(Node(op="Identity", inputs=("x",), outputs=("y",)),),
-            outputs=("y",),
-        ),
-    ),
+    graphs=(Graph(sources=(Source(name="x", data_type="FLOAT32", sizes=(1,)),), nodes=(_COPY,), outputs=("y",)),),
     actions=(Opening(session="plain"), Running(session="plain")),
 )
 """A plan that every provider performs."""
