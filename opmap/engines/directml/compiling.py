@@ -29,7 +29,7 @@ def _compiled_graph(device: Device, dispatchable: Dispatchable, operator: Com, f
     nodes = (structs.DML_GRAPH_NODE_DESC * 1)(
         structs.DML_GRAPH_NODE_DESC(structs.DML_GRAPH_NODE_TYPE_OPERATOR, addressof(node))
     )
-    given = (slot for slot, name in enumerate(dispatchable.input_slots) if name)
+    given = (slot for slot, name in enumerate(dispatchable.slots("input")) if name)
     outputs = dispatchable.tensors("output")
     into = [structs.DML_INPUT_GRAPH_EDGE_DESC(i, 0, slot, None) for i, slot in enumerate(given)]
     out = [structs.DML_OUTPUT_GRAPH_EDGE_DESC(0, i, i, None) for i in range(len(outputs))]

@@ -57,13 +57,10 @@ class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
                     named[member.name if member.kind == kind else f"{member.name}[{i}]"] = tensor
         return named
 
-    @property
-    def input_slots(self) -> list[str | None]:
-        """The names of the inputs as DirectML counts them: None for one that is left out."""
-        given = self.tensors("input")
-        slots = (
-            [m.name] if m.kind == "input" else [n for n in given if n.startswith(f"{m.name}[")] for m in self.members
-        )
+    def slots(self, kind: Literal["input", "output"]) -> list[str | None]:
+        """Returns the names of the inputs or the outputs as DirectML counts them: None for one that is left out."""
+        given = self.tensors(kind)
+        slots = ([m.name] if m.kind == kind else [n for n in given if n.startswith(f"{m.name}[")] for m in self.members)
         return [name if name in given else None for names in slots for name in names]
 
 

@@ -79,9 +79,11 @@ def run(
             buffer = arena.device.resource
             commands.call("CopyBufferRegion", buffer.address, 0, arena.upload.resource.address, 0, length)
             device.transition(buffer, structs.STATE_COPY_DEST, structs.STATE_UNORDERED_ACCESS)
-            slots = dispatchable.input_slots  # a graph has no input that is left out
-            bound = list(inputs.values()) if graph else [inputs[name] if name else None for name in slots]
-            _Recording(device, arena, operator).record(bound, list(outputs.values()))
+            bound = [list[TensorRegion | None](regions.values()) for regions in (inputs, outputs)]
+            if not graph:  # a graph has no tensor that is left out
+                bound[0] = [inputs[name] if name else None for name in dispatchable.slots("input")]
+                bound[1] = [outputs[name] if name else None for name in dispatchable.slots("output")]
+            _Recording(device, arena, operator).record(*bound)
             device.transition(buffer, structs.STATE_UNORDERED_ACCESS, structs.STATE_COPY_SOURCE)
             at = 0
             for region in outputs.values():
@@ -141,7 +143,7 @@ class _Recording:
         self.device, self.arena, self.operator = device, arena, operator
         self._kept: list[object] = []
 
-    def record(self, inputs: Sequence[TensorRegion | None], outputs: Sequence[TensorRegion]) -> None:
+    def record(self, inputs: Sequence[TensorRegion | None], outputs: Sequence[TensorRegion | None]) -> None:
         """Records both. Raises BindingRefused if DirectML refuses a binding."""
         device, initializer = self.device, self.device.initializer
         initializer.call("Reset", 1, (ctypes.c_void_p * 1)(self.operator.address))

@@ -163,7 +163,7 @@ class TestOperatorDesc:
         """DirectML counts it among the inputs."""
         desc, _ = example_descriptor(load_spec("DIAGONAL_MATRIX1").corrected, example)
         made = dispatchable(desc)
-        assert slots == made.input_slots
+        assert slots == made.slots("input")
         assert [name for name in slots if name] == [*made.tensors("input")]
 
     def test_slots_of_several_inputs(self):
@@ -172,7 +172,7 @@ class TestOperatorDesc:
         members = [Member(name="First", kind="input", tensors=[]), Member(name="Count", kind="uint", number=2)]
         members += [Member(name="Tensors", kind="inputs", tensors=[tensor] * 2)]
         members += [Member(name="OutputTensor", kind="output", tensors=[tensor])]
-        assert [None, "Tensors[0]", "Tensors[1]"] == Dispatchable(number=1, struct="S", members=members).input_slots
+        assert [None, "Tensors[0]", "Tensors[1]"] == Dispatchable(number=1, struct="S", members=members).slots("input")
 
     def test_strides_flags_alignment_and_size_are_those_of_the_descriptor(self):
         desc = _gather()
