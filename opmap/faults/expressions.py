@@ -81,6 +81,15 @@ def _selected(bits: Bits, arrays: CaseArrays) -> Bits:
     return _low_half_signed(bits, arrays.data_type) if compared else bits
 
 
+def _rounded_twice(bits: Bits, arrays: CaseArrays) -> Bits:
+    """Returns the output of x + 0.5 in FLOAT32, which has no halves above 2^23, in place of a rounding."""
+    value = arrays.move.value
+    if not isinstance(value, Node) or value.operator != "round_half_away" or arrays.data_type is not DataType.FLOAT32:
+        return bits
+    magnitude = masked(bits, 0x7FFFFFFF)
+    return bits + masked(bits, 1) * ((magnitude >= 0x4B000000) & (magnitude < 0x4B800000))
+
+
 _NEEDS = "a value that is computed"
 
 EXPRESSION_FAULTS = {
@@ -113,6 +122,11 @@ EXPRESSION_FAULTS = {
         operand=_low_half_signed,
         output=_selected,
         needs=_NEEDS,
+    ),
+    "value-rounded-twice": Fault(
+        text="halves are rounded away from zero by adding 0.5, which is rounded itself above 2^23",
+        output=_rounded_twice,
+        needs="an odd number of FLOAT32 above 2^23",
     ),
     "value-sign-lost": Fault(
         text="a value is computed from elements without their highest bit", operand=sign_lost, needs=_NEEDS

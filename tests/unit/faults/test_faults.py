@@ -319,6 +319,19 @@ def test_low_halves_as_signed_numbers(name, expected):
     assert expected == found.tolist()
 
 
+def test_a_half_that_is_rounded_twice():
+    """Of odd numbers of FLOAT32 above 2^23, the magnitude grows by one; no other number changes."""
+    numbers = [8388609.0, -8388609.0, 8388610.0, 2.5, 16777217.0]
+    desc = OPERATORS["ELEMENT_WISE_ROUND"].descriptor(
+        input_tensor=TensorDesc(DataType.FLOAT32, (5,)),
+        output_tensor=TensorDesc(DataType.FLOAT32, (5,)),
+        rounding_mode=2,
+    )
+    case = Case("it", desc, {"InputTensor": Tensor.from_values(DataType.FLOAT32, (5,), numbers)})
+    (found,) = open_fault("value-rounded-twice").runner.run_case(case)
+    assert [8388610.0, -8388610.0, 8388610.0, 3.0, 16777216.0] == found.tolist()
+
+
 @pytest.mark.parametrize("sign", ["/", "%"])
 def test_a_division_by_zero(sign):
     """An address that divides by 0 has no value, as in the interpreter; the remainder has the sign of the dividend."""
