@@ -254,7 +254,7 @@ def _powers(data_type: DataType, bits: Bits, others: Sequence[int], special: boo
 
 
 def _limits(data_type: DataType, bits: Bits, others: Sequence[int], special: bool) -> Bits:
-    """Returns numbers at the limits of data types. If special ones are among them, one of five keeps its bits."""
+    """Returns limits of data types, and numbers next to them. If `special`, one of five elements keeps its bits."""
     return _of_numbers(bits, limit_values(data_type), int(special))
 
 

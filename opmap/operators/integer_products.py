@@ -13,6 +13,7 @@ from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, 
 from ..pseudocode import COORDINATES, Expansion
 from . import size_classes
 from .contract import Attributes, Lowering, Operator, Substitution, leading_ones_added, not_expressible
+from .element_wise import in_memory
 
 FEWEST = 4
 """The DirectML EP pads the tensors of a MatMulInteger node to this many dimensions."""
@@ -49,7 +50,7 @@ def lower_matrices(desc: OperatorDesc) -> Lowering:
     shapes = {}
     for field in ("ATensor", "BTensor"):
         tensor = desc.tensors[field]
-        sizes = tuple(size if rank else 1 for size, rank in zip(tensor.sizes, tensor.layout.ranks, strict=True))
+        sizes = in_memory(tensor)
         if size_classes.layout(tensor) not in ("packed", "repeated") or sizes[-2:] != tensor.sizes[-2:]:
             message = f"{field}.Strides {list(tensor.strides or ())}: the node repeats matrices, and does no more"
             raise not_expressible(message)

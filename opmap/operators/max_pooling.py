@@ -19,7 +19,7 @@ FEWEST = 4
 """The DirectML EP pads the tensors of a MaxPool node to this many dimensions."""
 
 OPSET = 12
-"""The newest opset of which the DirectML EP has a MaxPool node."""
+"""The newest opset whose MaxPool the DirectML EP has."""
 
 
 def expansion(desc: OperatorDesc) -> Expansion:

@@ -186,7 +186,7 @@ class Values:
 
 
 def computing_type(types: Iterable[DataType], output: DataType) -> DataType:
-    """Returns the type that must hold each number on the way: the float type among the operands', else the output's."""
+    """Returns the type that must hold each number on the way: the operands' float type, or the output's type."""
     return next((own for own in types if own.kind == "float"), output)
 
 
@@ -311,7 +311,7 @@ def bits_of(data_type: DataType, number: Any) -> int | None:
 
 
 def _all_bits_of(data_type: DataType, numbers: Sequence[Any]) -> Elements:
-    """Returns the same as `bits_of` for each number: together, if no number is too large or has another type."""
+    """Returns `bits_of` each number. All are packed in one step if the data type takes each of them."""
     packed = _packed(data_type, numbers)
     if packed is None:
         return [bits_of(data_type, number) for number in numbers]

@@ -122,7 +122,9 @@ class ModelDraft:
         self.graph.node.insert(place, helper.make_node("Tile", [field, repeats], [copy], name=copy))
 
     def copy_data(self, field: str) -> None:
-        """Puts a node that copies a graph input before all nodes that read it, bit by bit; none for a scalar.
+        """Puts a node that copies a graph input before all nodes that read it, bit by bit, and records it.
+
+        A scalar is not copied.
 
         The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every
         type. The CPU EP's Tile makes float16's signalling NaNs quiet.
@@ -131,6 +133,7 @@ class ModelDraft:
         if self.mapped.lowering.shapes[field]:
             self.redirect(field, copy)
             self.graph.node.insert(self._place(field)[0], concat(field, copy))
+            self.replaced(field, "output of a Concat that copies it")
 
     def redirect(self, value: str, to: str) -> None:
         """Lets all nodes that read a value read another value."""

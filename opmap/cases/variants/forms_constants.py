@@ -38,7 +38,6 @@ def _data_node(draft: ModelDraft) -> Formed | None:
     """The data comes from a node that copies a graph input."""
     for field in draft.data:
         draft.copy_data(field)
-        draft.replaced(field, "output of a Concat that copies it")
     return draft.formed()
 
 

@@ -112,7 +112,6 @@ def _between(draft: ModelDraft) -> Formed | None:
         return None
     for field in draft.data:
         draft.copy_data(field)
-        draft.replaced(field, "output of a Concat that copies it")
     output = draft.output
     draft.rename_output(f"{output}.copied")
     draft.graph.node.append(concat(f"{output}.copied", output))

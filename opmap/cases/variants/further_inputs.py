@@ -50,7 +50,7 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
         if bounds is not None:
             tensors[name] = _other_indices(tensors[name], bounds, n)
             continue
-        # an operator that computes values may give the same ones if all its inputs change in the same way
+        # if all inputs change in the same way, the computed values may stay the same
         own = n << desc.own_spec.data_tensors.index(name) if computes else n
         if chosen == "shifts":
             tensors[name] = _other_shifts(tensors[name], n)
@@ -191,7 +191,7 @@ def _signature(lowering: Lowering | None) -> object:
 
 
 _NUMBERS = {"small": small_values, "ties": small_values, "powers": powers_of_two}
-"""`Field.chosen` -> the numbers of a data type that most values of such a field are."""
+"""`Field.chosen` -> the function that gives the numbers of a data type: most values of the field are among them."""
 
 
 def _other_shifts(tensor: Tensor, n: int) -> Tensor:
