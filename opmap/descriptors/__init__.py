@@ -9,10 +9,11 @@ from .operator_desc import (
     forget_class,
     results_of,
 )
-from .tensor_desc import Layout, TensorDesc, Violation, broadcast, broadcast_sizes, pad
+from .tensor_desc import FEWEST_DIMENSIONS, Layout, TensorDesc, Violation, broadcast, broadcast_sizes, pad
 
 __all__ = [
     "FEATURE_LEVELS",
+    "FEWEST_DIMENSIONS",
     "Layout",
     "OperatorDesc",
     "TensorDesc",

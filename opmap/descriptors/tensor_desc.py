@@ -232,6 +232,10 @@ def broadcast_sizes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(next(iter(sizes), 1) for sizes in longer)
 
 
-def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
+FEWEST_DIMENSIONS = 4
+"""The DirectML EP pads the tensors of most operators to this many dimensions."""
+
+
+def pad(shape: tuple[int, ...], count: int = FEWEST_DIMENSIONS) -> tuple[int, ...]:
+    """Returns a shape in at least `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
     return (1,) * (count - len(shape)) + tuple(shape)

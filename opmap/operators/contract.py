@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, complete_sizes, descriptor_class
 from ..errors import MappingError
 from ..pseudocode import Expansion
 from ..tensors import DataType, Tensor, float_values, scalar_values
@@ -91,10 +91,10 @@ def constant_tensor(value: tuple[int, ...] | Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else Tensor.from_values(DataType.INT64, [len(value)], value)
 
 
-def leading_ones_added(before: int, count: int) -> tuple[Substitution, ...]:
-    """Returns the substitution of an operator whose tensors the DirectML EP pads to at least `count` dimensions."""
-    detail = f"DimensionCount {before} -> {count}, leading ones are added"
-    return (Substitution("dimension-count", detail),) if before < count else ()
+def leading_ones_added(before: int) -> tuple[Substitution, ...]:
+    """Returns the substitution of an operator whose tensors the DirectML EP pads to FEWEST_DIMENSIONS."""
+    detail = f"DimensionCount {before} -> {FEWEST_DIMENSIONS}, leading ones are added"
+    return (Substitution("dimension-count", detail),) if before < FEWEST_DIMENSIONS else ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,6 @@ from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added, one_number
 from .expansions import around_axis
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a CumSum node to this many dimensions."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the CumSum node with the descriptor's own sizes."""
@@ -24,7 +21,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         attributes={"exclusive": desc.has_exclusive_sum, "reverse": desc.axis_direction},
         shapes={"InputTensor": desc.input_tensor.sizes},
         constants={"axis": Tensor.from_values(DataType.INT64, (), [desc.axis])},
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -33,7 +30,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorCumSum.cpp.
     """
-    tensor = TensorDesc(data.data_type, pad(data.sizes, FEWEST))
+    tensor = TensorDesc(data.data_type, pad(data.sizes))
     return descriptor_class("CUMULATIVE_SUMMATION", around_axis)(
         input_tensor=tensor,
         output_tensor=tensor,

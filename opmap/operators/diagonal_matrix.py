@@ -14,9 +14,6 @@ from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import none
 
-FEWEST = 4
-"""The DirectML EP pads the output of an EyeLike node to this many dimensions."""
-
 LOWEST, HIGHEST = DataType.INT32.limits
 
 ONE = 0x3F800000
@@ -40,7 +37,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         shapes={},
         output_shape=matrix,
         constants={"input": Tensor(output.data_type, matrix, zeros)},
-        substitutions=leading_ones_added(output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(output.dimension_count),
     )
 
 
@@ -51,7 +48,7 @@ def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """
     like, data_type = attributes["input"], attributes.get("dtype")
     return OPERATOR.descriptor(
-        output_tensor=TensorDesc(DataType[TYPES[data_type]] if data_type else like.data_type, pad(like.sizes, FEWEST)),
+        output_tensor=TensorDesc(DataType[TYPES[data_type]] if data_type else like.data_type, pad(like.sizes)),
         offset=max(min(attributes.get("k", 0), HIGHEST), LOWEST),  # beyond INT it is beyond every matrix
         value=ONE,
     )

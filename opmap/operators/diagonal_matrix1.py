@@ -20,9 +20,6 @@ from .contract import (
 )
 from .expansions import none
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Trilu node to this many dimensions."""
-
 LOWEST, HIGHEST = DataType.INT32.limits
 
 
@@ -63,7 +60,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         attributes={"upper": node[0]},
         shapes={"InputTensor": desc.input_tensor.sizes},
         constants={"k": Tensor.from_values(DataType.INT64, (), [node[1]])},
-        substitutions=leading_ones_added(desc.output_tensor.dimension_count, FEWEST) + changed,
+        substitutions=leading_ones_added(desc.output_tensor.dimension_count) + changed,
     )
 
 
@@ -78,7 +75,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTrilu.cpp.
     """
     begin, end = _ends(attributes.get("upper", 1), one_number(attributes.get("k", (0,))))
-    padded = TensorDesc(data.data_type, pad(data.sizes, max(data.dimension_count, FEWEST)))
+    padded = TensorDesc(data.data_type, pad(data.sizes))
     numbers = {"Value": 0, "DiagonalFillBegin": begin, "DiagonalFillEnd": end}
     return complete(OPERATOR.descriptor, {"InputTensor": padded}, numbers)
 

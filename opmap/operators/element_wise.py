@@ -26,9 +26,6 @@ from .node_types import held, node_types, takes
 
 EACH = each_dimension("x")
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of an element-wise node to this many dimensions."""
-
 BROADCAST = {
     "broadcast": ("none", "first", "second", "both"),  # the inputs that are repeated along a dimension longer than 1
     "place": (*size_classes.PLACES, "none"),  # of the first of these dimensions
@@ -66,7 +63,7 @@ def lower(op_type: str, opset: int, attributes_of: Callable[[Any], Attributes], 
         index_types={} if first in types[0] else dict.fromkeys(desc.inputs, (DataType.BOOL,)),
         output_types={} if output in types[1] else {desc.output_field: DataType.BOOL},
         in_memory=tuple(desc.own_spec.strided),
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -80,7 +77,7 @@ def descriptors_of_node(
     """Returns the descriptor that the DirectML EP makes of a node. `output` is the data type of the output, if it is
     neither the input's nor UINT8.
     """
-    sizes = broadcast_sizes(*(pad(tensor.sizes, FEWEST) for tensor in inputs))
+    sizes = broadcast_sizes(*(pad(tensor.sizes) for tensor in inputs))
     inputs = tuple(TensorDesc(held(tensor.data_type), tensor.sizes) for tensor in inputs)
     descriptor = descriptor_class(name, EACH)
     output = output or (DataType.UINT8 if descriptor.spec().own_types else inputs[0].data_type)

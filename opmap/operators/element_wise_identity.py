@@ -11,10 +11,6 @@ from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of an Expand node to this many dimensions. Those of a Transpose node stay as they
-are."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Expand node of an input with strides of 0; of any other input, the Transpose node of its memory.
@@ -33,7 +29,7 @@ def lower(desc: OperatorDesc) -> Lowering:
             shapes={"InputTensor": tuple(1 if d in repeated else n for d, n in enumerate(sizes))},
             constants={"shape": tuple(n if d in repeated else 1 for d, n in enumerate(sizes))},
             in_memory=("InputTensor",),
-            substitutions=leading_ones_added(len(sizes), FEWEST),
+            substitutions=leading_ones_added(len(sizes)),
         )
     outermost_first = sorted(range(len(sizes)), key=lambda d: -ranks[d])
     return Lowering(
@@ -50,7 +46,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTranspose.cpp, DmlOperatorExpand.cpp.
     """
     if "shape" in attributes:
-        sizes = broadcast_sizes(pad(data.sizes, FEWEST), attributes["shape"])
+        sizes = broadcast_sizes(pad(data.sizes), attributes["shape"])
         tensor = broadcast(data, sizes)
     else:
         order = attributes.get("perm") or range(data.dimension_count)[::-1]

@@ -12,9 +12,6 @@ from ..tensors import DataType
 from .contract import CAST_ON_CPU, Lowering, Operator, leading_ones_added
 from .expansions import each_dimension
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Where node to this many dimensions."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the Where node with the descriptor's own sizes; its condition is BOOL."""
@@ -24,7 +21,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         shapes={name: tensor.sizes for name, tensor in desc.inputs.items()},
         output_shape=desc.output_tensor.sizes,
         index_types={"ConditionTensor": (DataType.BOOL,)},
-        substitutions=leading_ones_added(desc.output_tensor.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output_tensor.dimension_count),
     )
 
 
@@ -36,7 +33,7 @@ def descriptors_of_node(
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorElementWise.cpp,
     DmlOperatorElementwiseIf.
     """
-    sizes = broadcast_sizes(pad(condition.sizes, FEWEST), a.sizes, b.sizes)
+    sizes = broadcast_sizes(pad(condition.sizes), a.sizes, b.sizes)
     return OPERATOR.descriptor(
         condition_tensor=broadcast(TensorDesc(DataType.UINT8, condition.sizes), sizes),
         a_tensor=broadcast(a, sizes),

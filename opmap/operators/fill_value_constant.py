@@ -10,9 +10,6 @@ from ..tensors import DataType, Tensor
 from . import expansions, size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added
 
-FEWEST = 4
-"""The DirectML EP pads the output of a ConstantOfShape node to this many dimensions."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the ConstantOfShape node with the descriptor's own sizes."""
@@ -22,7 +19,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         attributes={"value": Tensor(value.data_type, (1,), value.bits)},
         shapes={},
         constants={"input": desc.output_tensor.sizes},
-        substitutions=leading_ones_added(desc.output_tensor.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output_tensor.dimension_count),
     )
 
 
@@ -33,7 +30,7 @@ def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """
     sizes, value = attributes["input"], attributes.get("value", Tensor(DataType.FLOAT32, (1,), [0]))
     return OPERATOR.descriptor(
-        output_tensor=TensorDesc(value.data_type, pad(sizes, max(len(sizes), FEWEST))),
+        output_tensor=TensorDesc(value.data_type, pad(sizes)),
         value_data_type=value.data_type.number,
         value=value.bits[0],
     )

@@ -9,13 +9,10 @@ import math
 from contextlib import suppress
 from fractions import Fraction
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from ..tensors import DataType, Tensor, sums
 from . import expansions, size_classes
 from .contract import Attributes, Lowering, Operator, Substitution, not_expressible
-
-FEWEST = 4
-"""The DirectML EP pads the output of a Range node to this many dimensions."""
 
 CONSTANTS = ("start", "limit", "delta")
 """The inputs of a Range node, scalars."""
@@ -33,14 +30,14 @@ def lower(desc: OperatorDesc) -> Lowering:
         expressed = output.data_type in TYPES and _count(start, limit, delta) == count
     if not expressed:
         raise not_expressible("no Range node gives these values")
-    detail = f"DimensionCount {output.dimension_count} -> {FEWEST}"
+    detail = f"DimensionCount {output.dimension_count} -> {FEWEST_DIMENSIONS}"
     return Lowering(
         op_type="Range",
         attributes={},
         shapes={},
         output_shape=(count,),
         constants={"start": start, "limit": limit, "delta": delta},
-        substitutions=(Substitution("dimension-count", detail),) * (output.dimension_count != FEWEST),
+        substitutions=(Substitution("dimension-count", detail),) * (output.dimension_count != FEWEST_DIMENSIONS),
     )
 
 
@@ -84,7 +81,7 @@ def descriptors_of_node(attributes: Attributes) -> OperatorDesc:
     """
     start, limit, delta = (attributes[name] for name in CONSTANTS)
     return OPERATOR.descriptor(
-        output_tensor=TensorDesc(start.data_type, pad((_count(start, limit, delta),), FEWEST)),
+        output_tensor=TensorDesc(start.data_type, pad((_count(start, limit, delta),))),
         value_data_type=start.data_type.number,
         value_start=start.bits[0],
         value_delta=delta.bits[0],

@@ -15,9 +15,6 @@ from .expansions import each_dimension
 
 EACH = each_dimension("x")
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Hardmax node to this many dimensions."""
-
 
 SINCE = 13
 """Before this opset, a Hardmax node has one 1 in all dimensions from the axis on, and another default."""
@@ -36,7 +33,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         op_type="Hardmax",
         attributes={"axis": desc.axes[0]},
         shapes={"InputTensor": desc.input_tensor.sizes},
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -45,7 +42,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorActivation.cpp.
     """
-    tensor, is_older = TensorDesc(data.data_type, pad(data.sizes, FEWEST)), attributes.get("opset", SINCE) < SINCE
+    tensor, is_older = TensorDesc(data.data_type, pad(data.sizes)), attributes.get("opset", SINCE) < SINCE
     count, given = tensor.dimension_count, attributes.get("axis", 1 if is_older else -1)
     axis = given % data.dimension_count + count - data.dimension_count
     axes = tuple(range(axis, count if is_older else axis + 1))

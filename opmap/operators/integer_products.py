@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc, broadcast, broadcast_sizes, complete, descriptor_class, pad
+from ..descriptors import (
+    FEWEST_DIMENSIONS,
+    OperatorDesc,
+    TensorDesc,
+    broadcast,
+    broadcast_sizes,
+    complete,
+    descriptor_class,
+    pad,
+)
 from ..pseudocode import COORDINATES, Expansion
 from . import size_classes
 from .contract import Attributes, Lowering, Operator, Substitution, leading_ones_added, not_expressible
 from .element_wise import in_memory
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a MatMulInteger node to this many dimensions."""
 
 
 def matrices(desc: OperatorDesc) -> Expansion:
@@ -62,7 +68,7 @@ def lower_matrices(desc: OperatorDesc) -> Lowering:
         attributes={},
         shapes=shapes | _zero_points(desc),
         in_memory=("ATensor", "BTensor"),
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -80,7 +86,7 @@ def matrices_of_node(
     """
     row = a if a.dimension_count > 1 else TensorDesc(a.data_type, (1, *a.sizes))
     column = b if b.dimension_count > 1 else TensorDesc(b.data_type, (*b.sizes, 1))
-    batch = broadcast_sizes(pad(row.sizes[:-2], FEWEST - 2), pad(column.sizes[:-2], FEWEST - 2))
+    batch = broadcast_sizes(pad(row.sizes[:-2], FEWEST_DIMENSIONS - 2), pad(column.sizes[:-2], FEWEST_DIMENSIONS - 2))
     count = len(batch) + 2
     a, b = (
         broadcast(TensorDesc(own.data_type, pad(own.sizes, count)), (*batch, *own.sizes[-2:])) for own in (row, column)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from . import size_classes
 from .contract import Lowering, Operator, leading_ones_added
 from .expansions import around_axis
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Concat node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -22,7 +19,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         op_type="Concat",
         attributes={"axis": desc.axis},
         shapes={name: tensor.sizes for name, tensor in desc.inputs.items()},
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -32,7 +29,7 @@ def descriptors_of_node(*inputs: TensorDesc, attributes: Mapping[str, int]) -> O
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorConcat.cpp, DmlOperatorConcat.
     """
     (first, *_), rank = inputs, inputs[0].dimension_count
-    count, axis = max(rank, FEWEST), attributes["axis"] % rank
+    count, axis = max(rank, FEWEST_DIMENSIONS), attributes["axis"] % rank
     length = sum(tensor.sizes[axis] for tensor in inputs)
     sizes = (*first.sizes[:axis], length, *first.sizes[axis + 1 :])
     return OPERATOR.descriptor(

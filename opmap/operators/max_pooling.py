@@ -15,9 +15,6 @@ from ..tensors import DataType
 from .contract import Attributes, Lowering, Operator, not_expressible
 from .node_types import takes
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a MaxPool node to this many dimensions."""
-
 OPSET = 12
 """The newest opset whose MaxPool the DirectML EP has."""
 
@@ -72,13 +69,13 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
         raise InputError(
             "with ceil_mode, the last window reaches behind the padded input, of which the page says nothing"
         )
-    sizes = pad(data.sizes, FEWEST)
+    sizes = pad(data.sizes)
     missing = len(sizes) - 2 - count
     names = ("strides", "window_size", "start_padding", "end_padding", "dilations")
     members: dict[str, Any] = {
         name: (int("padding" not in name),) * missing + tuple(own) for name, own in zip(names, arrays, strict=True)
     }
-    output = TensorDesc(data.data_type, pad((*data.sizes[:2], *(room // s + 1 for room, s in steps)), FEWEST))
+    output = TensorDesc(data.data_type, pad((*data.sizes[:2], *(room // s + 1 for room, s in steps))))
     name = "MAX_POOLING"
     if attributes.get("num_outputs", 1) == 2 or set(dilations) != {1}:
         name, indices = "MAX_POOLING2", TensorDesc(DataType.UINT64, output.sizes)

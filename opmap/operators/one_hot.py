@@ -10,9 +10,6 @@ from . import size_classes
 from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution, not_expressible, one_number
 from .expansions import around_axis
 
-FEWEST = 4
-"""The DirectML EP pads the values of a OneHot node to this many dimensions; the other tensors keep theirs."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the OneHot node: its indices have no dimension for the axis, and its values are a list of two.
@@ -44,7 +41,7 @@ def descriptors_of_node(indices: TensorDesc, values: TensorDesc, attributes: Att
     sizes = (*indices.sizes[:axis], depth, *indices.sizes[axis:])
     return OPERATOR.descriptor(
         indices_tensor=TensorDesc(indices.data_type, (*sizes[:axis], 1, *sizes[axis + 1 :])),
-        values_tensor=TensorDesc(values.data_type, pad(values.sizes, FEWEST)),
+        values_tensor=TensorDesc(values.data_type, pad(values.sizes)),
         output_tensor=TensorDesc(values.data_type, sizes),
         axis=axis,
     )

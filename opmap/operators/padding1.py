@@ -5,14 +5,11 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding1_
 
 from __future__ import annotations
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from ..tensors import Tensor
 from . import size_classes
 from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, leading_ones_added, not_expressible
 from .expansions import each_dimension
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Pad node to this many dimensions."""
 
 MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}
 """The modes of a Pad node -> those of DML_PADDING_MODE."""
@@ -31,7 +28,7 @@ def lower(desc: OperatorDesc) -> Lowering:
             "pads": (*desc.start_padding, *desc.end_padding),
             "constant_value": desc.scalar_tensors["PaddingValue"],
         },
-        substitutions=leading_ones_added(desc.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.dimension_count),
     )
 
 
@@ -41,7 +38,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorPadding.cpp.
     """
     rank, pads = data.dimension_count, attributes["pads"]
-    count, axes = max(rank, FEWEST), attributes.get("axes", range(rank))
+    count, axes = max(rank, FEWEST_DIMENSIONS), attributes.get("axes", range(rank))
     start, end = [0] * count, [0] * count
     for axis, s, e in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         start[axis % rank - rank], end[axis % rank - rank] = s, e

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc, broadcast, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, broadcast, pad
 from ..tensors import DataType
 from . import size_classes
 from .contract import Lowering, Operator, Substitution, not_expressible
 from .expansions import around_axis
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a ReverseSequence node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -31,14 +28,14 @@ def lower(desc: OperatorDesc) -> Lowering:
     shape = (length, after) if after > 1 else (before, length)
     time = 0 if after > 1 else 1
     count = desc.input_tensor.dimension_count
-    padded = Substitution("dimension-count", f"DimensionCount {count} -> {FEWEST}, the others are merged")
+    padded = Substitution("dimension-count", f"DimensionCount {count} -> {FEWEST_DIMENSIONS}, the others are merged")
     return Lowering(
         op_type="ReverseSequence",
         attributes={"batch_axis": 1 - time, "time_axis": time},
         shapes={"InputTensor": shape, "SequenceLengthsTensor": (before * after,)},
         output_shape=shape,
         index_types={"SequenceLengthsTensor": (DataType.INT64,)},
-        substitutions=(padded,) if count != FEWEST else (),
+        substitutions=(padded,) if count != FEWEST_DIMENSIONS else (),
     )
 
 
@@ -48,7 +45,7 @@ def descriptors_of_node(data: TensorDesc, lengths: TensorDesc, attributes: Mappi
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
     """
     rank = data.dimension_count
-    count = max(rank, FEWEST)
+    count = max(rank, FEWEST_DIMENSIONS)
     axis, batch = (attributes.get(name, number) % rank for number, name in enumerate(("time_axis", "batch_axis")))
     sizes, axis = pad(data.sizes, count), axis + count - rank
     own = (*lengths.sizes, *(1,) * (rank - batch - 1))

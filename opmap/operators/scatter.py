@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from ..tensors import DataType
 from . import gather_elements
 from .contract import Lowering, Operator, leading_ones_added
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a ScatterElements node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -28,7 +25,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         },
         output_shape=desc.output_tensor.sizes,
         index_types={"IndicesTensor": (DataType.INT32, DataType.INT64)},
-        substitutions=leading_ones_added(desc.input_tensor.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.input_tensor.dimension_count),
     )
 
 
@@ -40,7 +37,7 @@ def descriptors_of_node(
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorScatter.cpp, DmlOperatorScatter.
     """
     rank = data.dimension_count
-    count = max(rank, FEWEST)
+    count = max(rank, FEWEST_DIMENSIONS)
     return OPERATOR.descriptor(
         input_tensor=TensorDesc(data.data_type, pad(data.sizes, count)),
         indices_tensor=TensorDesc(indices.data_type, pad(indices.sizes, count)),

@@ -5,13 +5,10 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_split_ope
 
 from __future__ import annotations
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added
 from .expansions import around_axis
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Split node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -21,7 +18,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         attributes={"axis": desc.axis},
         shapes={"InputTensor": desc.input_tensor.sizes},
         constants={"split": tuple(tensor.sizes[desc.axis] for tensor in desc.output_tensors)},
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -31,7 +28,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorSplit.cpp, DmlOperatorSplit.
     """
     rank = data.dimension_count
-    count, axis = max(rank, FEWEST), attributes.get("axis", 0) % rank
+    count, axis = max(rank, FEWEST_DIMENSIONS), attributes.get("axis", 0) % rank
     lengths = attributes.get("split") or _equal_parts(data.sizes[axis], attributes["num_outputs"])
     sizes = [(*data.sizes[:axis], length, *data.sizes[axis + 1 :]) for length in lengths]
     return OPERATOR.descriptor(

@@ -5,13 +5,10 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_tile_oper
 
 from __future__ import annotations
 
-from ..descriptors import OperatorDesc, TensorDesc, pad
+from ..descriptors import FEWEST_DIMENSIONS, OperatorDesc, TensorDesc, pad
 from . import size_classes
 from .contract import CAST_ON_CPU, Attributes, Lowering, Operator, Substitution
 from .expansions import each_dimension
-
-FEWEST = 4
-"""The DirectML EP pads the tensors of a Tile node to this many dimensions."""
 
 
 def lower(desc: OperatorDesc) -> Lowering:
@@ -38,7 +35,7 @@ def lower(desc: OperatorDesc) -> Lowering:
 def _arranged(sizes: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns sizes and numbers of copies as the EP arranges them: without those of an output size of 1, padded."""
     kept = [(size, n) for size, n in zip(sizes, repeats, strict=True) if size * n != 1]
-    count = max(len(kept), FEWEST)
+    count = max(len(kept), FEWEST_DIMENSIONS)
     return pad(tuple(size for size, _ in kept), count), pad(tuple(n for _, n in kept), count)
 
 

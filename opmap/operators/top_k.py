@@ -11,9 +11,6 @@ from . import size_classes
 from .contract import Attributes, Lowering, Operator, leading_ones_added, one_number
 from .expansions import around_axis
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a TopK node to this many dimensions."""
-
 
 def lower(desc: OperatorDesc) -> Lowering:
     """Returns the TopK node with the descriptor's own sizes; its indices are INT64."""
@@ -23,7 +20,7 @@ def lower(desc: OperatorDesc) -> Lowering:
         shapes={"InputTensor": desc.input_tensor.sizes},
         output_types={"OutputIndexTensor": DataType.INT64},
         constants={"K": (desc.k,)},
-        substitutions=leading_ones_added(desc.output.dimension_count, FEWEST),
+        substitutions=leading_ones_added(desc.output.dimension_count),
     )
 
 
@@ -32,7 +29,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorTopk.cpp.
     """
-    sizes, k = pad(data.sizes, FEWEST), one_number(attributes["K"]) if "K" in attributes else attributes["k"]
+    sizes, k = pad(data.sizes), one_number(attributes["K"]) if "K" in attributes else attributes["k"]
     axis = attributes.get("axis", -1) % data.dimension_count + len(sizes) - data.dimension_count
     found = (*sizes[:axis], k, *sizes[axis + 1 :])
     return descriptor_class("TOP_K1", around_axis)(

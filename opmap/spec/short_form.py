@@ -8,8 +8,9 @@
 - The `text` of a rule follows from a check such as `OutputTensor.DataType == InputTensor.DataType`, and from `support`.
 - A table of types has one text for tensors that are alike: `"ATensor BTensor" = "1 to 8: FLOAT32, UINT64 to UINT8"`.
   `to` stands for the types between, in the order of TYPES.
-- An older version of an operator has what its document lacks from that of a newer one, `like = "max_pooling2"`, without
-  what names a field that it does not have: `lacks = ["Dilations"]`. An entry that is `false` is left out.
+- `like = "max_pooling2"`: what the document does not have is taken from that one, whose page has the same words or
+  describes a newer version. What names a field in `lacks = ["Dilations"]` is not taken. An entry that is `false` is
+  left out.
 
 A document in the long form, with lists, stays as it is.
 """
@@ -34,13 +35,13 @@ SUPPORT = "The feature level supports the data types and dimension counts of the
 
 
 def shared(document: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Returns the document with what it has from that of a newer version; `others` are the documents by file name."""
+    """Returns the document with what it has from the one that it is like; `others` are the documents by file name."""
     if "like" not in document:
         return document
     own = dict(document)
-    base, lacking = others[own.pop("like")], re.compile(rf"\b({'|'.join(own.pop('lacks'))})\b")
-    whole: dict[str, Any] = _without(_merged(base, own), lacking)
-    return whole
+    base, lacks = others[own.pop("like")], own.pop("lacks", [])
+    whole: dict[str, Any] = _merged(base, own)
+    return _without(whole, re.compile(rf"\b({'|'.join(lacks)})\b")) if lacks else whole
 
 
 def _merged(base: Any, own: Any) -> Any:

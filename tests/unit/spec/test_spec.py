@@ -321,6 +321,7 @@ class TestShortForm:
         rules = {"C2": {"line": 9, "check": "N == 1", "also": [{"set": {"N": 1}}]}}
         expected = {"struct": "A", "fields": [{"name": "N"}], "drawn": "N <= 2", "rules": rules}
         assert expected == shared(own, {"b": newer})
+        assert {**newer, "struct": "A"} == shared({"like": "b", "struct": "A"}, {"b": newer})
         assert newer is shared(newer, {})
 
     def test_tables_of_types(self):
