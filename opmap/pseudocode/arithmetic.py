@@ -46,19 +46,26 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of floats that rounds nothing: of finite numbers it gives a fraction, or a whole float."""
 
     def exact(*numbers: Any) -> Any:
-        if all(-SMALL < n < SMALL and n == int(n) for n in numbers) and function is not _divided:
-            return function(*numbers)
-        return function(*map(Fraction, numbers)) if all(map(math.isfinite, numbers)) else function(*map(float, numbers))
+        for number in numbers:
+            if not -SMALL < number < SMALL or number != int(number):
+                return _of_fractions(function, numbers)
+        return function(*numbers)
 
     return exact
 
 
+def _of_fractions(function: Callable[..., Any], numbers: Sequence[Any]) -> Any:
+    return function(*map(Fraction if all(map(math.isfinite, numbers)) else float, numbers))
+
+
 def _divided_floats(a: Any, b: Any) -> Any:
-    """Returns a / b, exact as of `_exact`: a float if both are, b is a power of two and the quotient no denormal."""
-    is_power = type(a) is type(b) is float and abs(math.frexp(b)[0]) == 0.5
-    if is_power and 1e-300 < abs(a / b) < 1e300:
+    """Returns a / b, exact as of `_exact`: a float if a float holds a, b is a power of two, and the quotient is no
+    denormal.
+    """
+    is_float = type(a) is float or (type(a) is int and abs(a) <= 1 << 53)
+    if is_float and type(b) is float and abs(math.frexp(b)[0]) == 0.5 and (a == 0 or 1e-300 < abs(a / b) < 1e300):
         return a / b
-    return _exact(_divided)(a, b)
+    return _of_fractions(_divided, (a, b))
 
 
 def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,8 +99,8 @@ def _nearest(number: Any) -> int | None:
 
 
 def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of floats without a result for a NaN: no page says where a NaN stands among numbers."""
-    return lambda *numbers: None if any(n != n for n in numbers) else function(*numbers)
+    """Returns a function of two floats without a result for a NaN: no page says where a NaN stands among numbers."""
+    return lambda a, b: function(a, b) if a == a and b == b else None
 
 
 class Arithmetic(NamedTuple):

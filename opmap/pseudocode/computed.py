@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, islice, product, repeat
 from math import prod
 from typing import Any, NamedTuple
 
@@ -139,17 +139,21 @@ class Values:
 
         A number that is computed on the way has no documented value if the type `held_by` does not hold it.
         """
+        line = linear(node) if held_by is None or isinstance(node, LoopPosition) else None
         match node:
             case Operand(number):
                 elements, own = self.sources[number](), self.types[number]
                 if patterns or own is None:
                     return lambda count: list(islice(elements, count))
                 return lambda count: numbers_of(own, list(islice(elements, count)), held_by)
-            case LoopPosition(loop):
-                inner, outer = prod(loops[loop + 1 :]), prod(loops[:loop])
-                positions = chain.from_iterable(repeat(range(loops[loop]), outer))
-                repeated = positions if inner == 1 else chain.from_iterable(map(repeat, positions, repeat(inner)))
-                return lambda count: list(islice(repeated, count))
+            case LoopPosition() | Computed() if line:
+                positions = along(*line, loops)
+                return lambda count: list(islice(positions, count))
+            case Computed() if (used := _loops_of(node, len(loops))) is not None and len(used) < len(loops):
+                lengths = tuple(loops[loop] for loop in used)
+                table = self.take(changed(node, _numbered(used)), lengths, held_by, patterns=patterns)(prod(lengths))
+                places = along(0, {loop: prod(lengths[i + 1 :]) for i, loop in enumerate(used)}, loops)
+                return lambda count: [table[place] for place in islice(places, count)]
             case Reduced(operator, _, lengths, (value, condition, *address)):
                 types, length = self._types(node), prod(lengths)
                 values, holds = (self.take(part, (*loops, *lengths), held_by) for part in (value, condition))
@@ -206,9 +210,13 @@ def results_of(
     """
     width, is_float = types[0].size * 8 if types else 0, any(own.kind == "float" for own in types)
     function, own = function_of(sign, width=width, floats=is_float), ARITHMETIC[sign]
-    if sign in ("/", "%") or any(None in column for column in columns if not isinstance(column, repeat)):
+    if sign in ("/", "%"):
         function = _partial(function)
-    results: Sequence[Any] = list(map(function, *columns))
+    if any(None in column for column in columns if not isinstance(column, repeat)):
+        rows = zip(*columns, strict=False)  # a column that repeats a number has no end
+        results: Sequence[Any] = [None if None in row else function(*row) for row in rows]
+    else:
+        results = list(map(function, *columns))
     if own.gives == "number" and own.takes == "number" and held_by is not None:
         results = _held(held_by, results)
     if not types or patterns == (own.gives == "bits"):
@@ -317,9 +325,9 @@ def _all_bits_of(data_type: DataType, numbers: Sequence[Any]) -> Elements:
         return [bits_of(data_type, number) for number in numbers]
     if data_type.kind != "float" and None not in numbers:
         return packed
-    rounded = from_bits(data_type, packed)
+    rounded, zero = from_bits(data_type, packed), bits_of(data_type, 0)
     return [
-        bits if number == own and number else bits_of(data_type, number)
+        (bits if number else zero) if number == own else bits_of(data_type, number)
         for number, bits, own in zip(numbers, packed, rounded, strict=True)
     ]
 
@@ -330,7 +338,7 @@ def _held(data_type: DataType, numbers: Sequence[Any]) -> Sequence[Any]:
     if packed is None:
         return [number if holds(data_type, number) else None for number in numbers]
     rounded = from_bits(data_type, packed)
-    return [n if n == own or holds(data_type, n) else None for n, own in zip(numbers, rounded, strict=True)]
+    return [n if n == own or n != n else None for n, own in zip(numbers, rounded, strict=True)]
 
 
 def _packed(data_type: DataType, numbers: Sequence[Any]) -> array[int] | None:
@@ -357,11 +365,11 @@ def numbers_of(data_type: DataType, column: Elements, held_by: DataType | None =
 
 
 def _partial(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function with None for an operand that is None, and where there is no result."""
+    """Returns the function with None where there is no result."""
 
     def partial(*operands: Any) -> Any:
         try:
-            return None if None in operands else function(*operands)
+            return function(*operands)
         except PseudocodeError:
             return None
 
@@ -393,6 +401,34 @@ def linear(node: Expression) -> tuple[int, dict[int, int]] | None:
     if node.operator == "*" and not (first[1] and second[1]):
         return _scaled(first, second[0]) if first[1] else _scaled(second, first[0])
     return None
+
+
+def along(first: int, steps: Mapping[int, int], loops: Sizes) -> Iterator[int]:
+    """Gives the sum of a number and a step for each loop, as `linear` returns it, for all positions of the loops."""
+    block, inner = [first], len(loops)
+    while inner and len(block) < _TOGETHER:
+        inner -= 1
+        step = steps.get(inner, 0)
+        starts = range(0, step * loops[inner], step) if step else repeat(0, loops[inner])
+        block = [start + own for start in starts for own in block]
+    outer = product(*(range(n) for n in loops[:inner]))
+    sums = (sum(steps.get(loop, 0) * at for loop, at in enumerate(position)) for position in outer)
+    return chain.from_iterable(map(start.__add__, block) for start in sums)
+
+
+def _loops_of(node: Computed, count: int) -> list[int] | None:
+    """Returns the loops whose positions a number is computed from; None if it is computed from anything else too.
+
+    There are `count` loops. A reduction in the number has further ones.
+    """
+    leaves = [leaf for leaf in node.leaves if not isinstance(leaf, int)]
+    loops = {leaf.loop for leaf in leaves if isinstance(leaf, LoopPosition) and leaf.loop < count}
+    return sorted(loops) if all(isinstance(leaf, LoopPosition) and leaf.loop in loops for leaf in leaves) else None
+
+
+def _numbered(loops: Sequence[int]) -> Callable[[Expression], Expression]:
+    """Returns what gives a node the numbers of these loops among themselves."""
+    return lambda node: LoopPosition(loops.index(node.loop)) if isinstance(node, LoopPosition) else node
 
 
 def _scaled(sum: tuple[int, dict[int, int]], factor: int) -> tuple[int, dict[int, int]]:
