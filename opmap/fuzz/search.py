@@ -11,7 +11,7 @@ ways are the rarest.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -204,8 +204,6 @@ class Search:
     advance: Callable[[Progress], None] = lambda progress: None
     progress: Progress = field(default_factory=Progress)
     clock: Callable[[], float] = time.monotonic
-    _beside: list[Find] = field(default_factory=list)
-    """What the CPU EP of the same package shows too."""
     _end: float = inf
     _starting: float = 0.0
     """The longest time in which a process started."""
@@ -325,25 +323,24 @@ class Search:
         progress, start = self.progress, self.clock()
         reserved = RESERVE * (self._repeating if failure.kind == "growth" else self._starting)
         share = self.seconds / SHRINK_SHARE - progress.shrinking - reserved
+        ended = msgspec.structs.replace(plan, actions=plan.actions[: failure.at + 1])
         if failure.unsupported:
             progress.unsupported += 1
         elif failure.kind == "refusal" and any(part in failure.text for part in self.beyond):
             progress.uncompiled += 1
-        elif _explained(self._beside, plan, failure) or self._fails_on_control(plan, failure):
+        elif self._fails_on_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
             progress.known += 1
-        elif _explained(progress.finds, plan, failure):
+        elif any(find.failure.same(failure) and find.explains(features(plan)) for find in progress.finds):
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
             self._add(self._find(number, plan, failure))
+        elif self._fails_beside(ended, failure):  # a smaller plan may be right there by chance
+            progress.both += 1
         elif min(share, self._left()) < (RESERVE * (self.limit or 0) if failure.kind == "hang" else 0):
-            ended = msgspec.structs.replace(plan, actions=plan.actions[: failure.at + 1])
-            if self._fails_beside(ended, failure):
-                progress.both += 1
-            else:
-                self._add(msgspec.structs.replace(self._find(number, ended, failure), unshrunk=True))
+            self._add(msgspec.structs.replace(self._find(number, ended, failure), unshrunk=True))
         else:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
@@ -418,7 +415,6 @@ class Search:
         )
         if self._fails_beside(plan, shown):
             self.progress.both += 1
-            self._beside.append(shrunk)
             self._remove(find)
         elif self._is_known(plan, failure):
             self.progress.known += 1
@@ -534,11 +530,6 @@ def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("run
 def _alone() -> list[tuple[Piece, DataType]]:
     """Returns what `--idioms` runs."""
     return [(piece, data_type) for piece in pieces() for data_type in piece.data_types]
-
-
-def _explained(finds: Iterable[Find], plan: Plan, failure: Failure) -> bool:
-    """Returns whether one of these finds is what a plan fails in."""
-    return any(find.failure.same(failure) and find.explains(features(plan)) for find in finds)
 
 
 def _are_alike(one: Find, other: Find) -> bool:

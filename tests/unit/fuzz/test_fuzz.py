@@ -591,18 +591,19 @@ class TestSearch:
         assert "silent-3" == made._find(1, find.plan, find.failure).id
 
     def test_what_the_same_package_shows(self):
-        """A failure that the CPU EP of the provider's own package shows too is no find, also if no time is left to
-        shrink it. What needs the same is not shrunk again.
-        """
-        made, shrunk = search(PreviousRun, sibling=PreviousRun, most_sequences=40), []
-        whole = made._shrink
-        made._shrink = lambda *find: (shrunk.append(find), whole(*find))
+        """A failure that the CPU EP of the provider's own package shows too is no find, and is not shrunk."""
+        made, shrunk = search(PreviousRun, sibling=PreviousRun, most_sequences=12), []
+        made._shrink = lambda *find: shrunk.append(find)
         progress = made.run()
-        assert ([], True) == (found(progress), progress.both > len(shrunk) > 0)
-        made = search(PreviousRun, sibling=PreviousRun, most_sequences=12)
-        made.progress.shrinking = made.seconds
+        assert ([], True, []) == (found(progress), progress.both > 0, shrunk)
+
+    def test_what_the_same_package_shows_of_the_smallest(self):
+        """A failure of which it shows only what is left after shrinking is no find either."""
+        made, asked = search(PreviousRun, most_sequences=12), []
+        made._fails_beside = lambda plan, failure: asked.append(plan) or len(asked) % 2 == 0
         progress = made.run()
-        assert ([], True) == (found(progress), progress.both > 0)
+        assert ([], len(asked) / 2) == (found(progress), progress.both)
+        assert asked
 
     def test_what_needs_earlier_plans(self):
         """A failure that needs what happened before in the process is found with just so much of it."""
