@@ -41,7 +41,8 @@ def judge_contract(probe: ContractProbe, provider: Provider) -> Record:
     if verdict != Verdict.NOT_RUN and provider.name != CPU:
         passes, text = _control(probe, provider)
         message += f"; {text}"
-        verdict = Verdict.OBSERVED if passes is False else verdict
+        if passes is False:
+            verdict, stage = Verdict.OBSERVED, None if stage is Stage.COMPARE else stage
     return msgspec.structs.replace(record, verdict=verdict, stage=stage, error_at=origin(message), message=message)
 
 

@@ -38,6 +38,15 @@ def survey_questions() -> dict[str, list[Question]]:
     return {name: questions(operator) for name, operator in OPERATORS.items()}
 
 
+def one_of_a_file(operators: Iterable[str]) -> list[Any]:
+    """The parameters of a test that are operators. Of those that one Python file lowers, all but the first are slow."""
+    names, first = [*operators], dict[str, str]()
+    for name in names:
+        own = OPERATORS[name].lower or OPERATORS[name].classify
+        first.setdefault(getattr(own, "func", own).__module__, name)
+    return others_slow(names, *first.values())
+
+
 def others_slow(parameters: Iterable[Any], *quick: Any) -> list[Any]:
     """The parameters of a test. Those that are not in `quick` are slow."""
     return [pytest.param(p, marks=() if p in quick else pytest.mark.slow) for p in parameters]

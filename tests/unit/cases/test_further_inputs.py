@@ -1,11 +1,10 @@
 """Further rounds of a case: other values, and other sizes."""
 
-import itertools
-
 import pytest
 from described import described
 from formed_cases import cases
 from registered_operators import registered
+from tiers import others_slow
 
 from opmap.cases.values import fill
 from opmap.cases.variants.formed import Inputs
@@ -51,21 +50,23 @@ class TestRounds:
         is_exclusive = desc.operator.startswith("CUMULATIVE") and [*desc.numbers.values()][-1]
         return not (of_one and gives_places) and not (is_exclusive and desc.output.sizes[desc.axis] == 1)
 
-    def test_another_output(self):
+    @pytest.mark.parametrize("n", others_slow((1, 2, 7), 1))
+    def test_another_output(self, n):
         """An operator that computes has another output of other values, also where it gives few different numbers."""
         computing = [first for first in self.samples() if first.desc.spec().computes_values]
         assert computing
-        for first, n in itertools.product(computing, (1, 2, 7)):
+        for first in computing:
             is_open = None in first.expected or not self.depends_on_values(first.desc)
             assert fresh_values(first, n).expected != first.expected or is_open
 
-    def test_other_values(self, monkeypatch):
+    @pytest.mark.parametrize("n", others_slow((1, 2, 7), 2))
+    def test_other_values(self, n, monkeypatch):
         """Every data element changes, and every index that can; negative indices stay negative, all stay in range.
 
         A number by which to shift changes below the width of the type. Of chosen numbers, others stay as they are.
         """
         monkeypatch.setattr("opmap.cases.variants.further_inputs.ATTEMPTS", 0)
-        for first, n in itertools.product(self.samples(), (1, 2, 7)):
+        for first in self.samples():
             other = fresh_values(first, n)
             assert first.desc == other.desc
             numbers = {f.name for f in first.desc.own_spec.fields if f.chosen in ("small", "ties", "powers")}

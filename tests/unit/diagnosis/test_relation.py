@@ -31,6 +31,7 @@ from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
+OF_SESSIONS = [name for name, fault in FAULTS.items() if fault.session]
 SMOKE = [case for case in own_cases("smoke") if case.desc.output.element_count <= 300]
 
 
@@ -163,7 +164,7 @@ class TestStale:
         earlier = [Earlier("other", 1, other, (6, 4, 5), DataType.FLOAT32)]
         assert "shift" == found(case, actual, earlier=earlier).kind
 
-    @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.session])
+    @pytest.mark.parametrize("name", others_slow(OF_SESSIONS, *OF_SESSIONS[::4]))
     def test_session(self, name):
         """A fault of a session is among those that give exactly the outputs of all calls."""
         cases = [case for case in SMOKE if case.desc.output.element_count < 100]
@@ -251,7 +252,11 @@ class TestConversions:
         assert [0x7FC00000] * 2 == through("FLOAT16", "one NaN")(float32, DataType.FLOAT32).tolist()
 
     @pytest.mark.parametrize(
-        "name", ["data-through-float32-saturating", "data-through-int32", "data-through-int16-saturating"]
+        "name",
+        others_slow(
+            ["data-through-float32-saturating", "data-through-int32", "data-through-int16-saturating"],
+            "data-through-int32",
+        ),
     )
     def test_one_cause(self, name):
         """All cases of one conversion have its label, beside those of others that give the same output there."""

@@ -8,6 +8,7 @@ from array import array
 
 import numpy as np
 import pytest
+from tiers import one_of_a_file
 
 from opmap.cases.catalogue import example_descriptor
 from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
@@ -145,7 +146,7 @@ class TestExamples:
 class TestDescriptors:
     """What the documentation allows and no ONNX model can say."""
 
-    @pytest.mark.parametrize("operator", OPERATORS)
+    @pytest.mark.parametrize("operator", one_of_a_file(OPERATORS))
     @GRAPH
     def test_strides_gaps_offsets_and_larger_sizes(self, place, operator, graph):
         for number in range(16):  # each value of `flags` twice; the step `direct` of .ci/run asks many more

@@ -86,8 +86,18 @@ class TestJudge:
         assert (record.verdict, record.stage) == (verdict, stage)
         assert message in record.message
 
-    def test_control_fails_too(self):
-        """A probe that the CPU EP fails too is observed."""
+    @pytest.mark.parametrize(
+        ("promise", "message"),
+        [
+            ("refused = true", "must be refused"),
+            (
+                'expect = { y = { type = "float32", sizes = [2], values = [1, 2] } }',
+                "y must be [1.0, 2.0], got [-1.0, -2.0]",
+            ),
+        ],
+    )
+    def test_control_fails_too(self, promise, message):
+        """A probe that the CPU EP fails too is observed, and can be written."""
         probe = read(
             b"""models.m = "m (float[2] x) => (float[2] y) { y = Neg(x) }"
             [[probes]]
@@ -96,13 +106,14 @@ class TestJudge:
             page = "https://onnx.ai"
             steps = [
                 { step = "open", session = "s", model = "m" },
-                { step = "run", session = "s", feeds = { x = { type = "float32", sizes = [2], values = [1, 2] } }, refused = true },
-            ]""",
+                { step = "run", session = "s", feeds = { x = { type = "float32", sizes = [2], values = [1, 2] } }, %s },
+            ]"""
+            % promise.encode(),
             "test",
         )[0]
         record = judge_contract(probe, planted("right"))
-        assert record.verdict == Verdict.OBSERVED
-        assert "; the CPU EP fails too: step 2 of 2 (run s): must be refused" in record.message
+        assert (Verdict.OBSERVED, None) == (record.verdict, record.contradiction)
+        assert f"; the CPU EP fails too: step 2 of 2 (run s): {message}" in record.message
 
     def test_third_party_without_sessions(self):
         """A provider without sessions, and steps that no third party's provider has, are unsupported."""
