@@ -305,7 +305,7 @@ class State:
             if array is None:
                 raise Invalid(action.name)
             if action.wrong == "type":
-                feeds[graph.label(source.name)] = array.astype(np.uint32)
+                feeds[graph.label(source.name)] = np.zeros(array.shape, np.uint32)
             elif action.wrong == "rank" and source.dims != "none" and source.sizes:
                 feeds[graph.label(source.name)] = array[None]
             elif action.wrong == "size" and source.dims == "static" and source.sizes:
