@@ -194,7 +194,7 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
     drops = {a.name: at for at, a in enumerate(plan.actions) if isinstance(a, Dropping)}
     overlapping = [run for a in plan.actions if isinstance(a, Overlapping) for run in a.runs if run.session == name]
     calls = [a for a in plan.actions if isinstance(a, (Running, Binding)) and a.session == name] + overlapping
-    put = {a.place for a in plan.actions if isinstance(a, Putting)}
+    put_on = {a.place for a in plan.actions if isinstance(a, Putting)}
     runs = [a for a in calls if isinstance(a, Running)]
     bindings = [a for a in calls if isinstance(a, Binding)]
     before_drop = [
@@ -226,7 +226,7 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         "async": any(run.method == "async" for run in runs),
         "bind": bindings,
         "bind-device": DEVICE in places or any(binding.values for binding in bindings),
-        "first-device-value": DEVICE in places and DEVICE not in put,
+        "first-device-value": DEVICE in places and DEVICE not in put_on,
         "preallocated": places - {HOST, DEVICE},
         "wrong-call": wrong,
         "several-runs": len(calls) > 1,
