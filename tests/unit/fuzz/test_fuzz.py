@@ -299,6 +299,17 @@ class TestFeatures:
             session, *_ = features(Plan(graphs=(TestState.GRAPH,), actions=tuple(actions)))
             assert dropped == ("dropped-bound" in session)
 
+    @pytest.mark.parametrize(("place", "first"), [("cpu", True), ("device", False)])
+    def test_first_value_on_the_device(self, place, first):
+        """An output on the device is the first value there, unless one was put there. A value on the host is none."""
+        actions = (
+            Opening(session="s"),
+            Putting(value="v", name="x", place=place),
+            Binding(session="s", values={"x": "v"}, outputs={"y": "device"}),
+        )
+        (session,) = features(Plan(graphs=(TestState.GRAPH,), actions=actions))
+        assert first == ("first-device-value" in session)
+
     @pytest.mark.parametrize(
         ("find", "plan", "expected"),
         [
