@@ -82,7 +82,9 @@ def _selected(bits: Bits, arrays: CaseArrays) -> Bits:
 
 
 def _rounded_twice(bits: Bits, arrays: CaseArrays) -> Bits:
-    """Returns the output of x + 0.5 in FLOAT32, which has no halves above 2^23, in place of a rounding."""
+    """Returns the output if x is rounded by adding 0.5 in FLOAT32. Above 2^23 that sum is rounded itself, and an odd x
+    grows by one.
+    """
     value = arrays.move.value
     if not isinstance(value, Node) or value.operator != "round_half_away" or arrays.data_type is not DataType.FLOAT32:
         return bits

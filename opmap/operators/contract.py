@@ -92,7 +92,7 @@ def constant_tensor(value: tuple[int, ...] | Tensor) -> Tensor:
 
 
 def leading_ones_added(before: int) -> tuple[Substitution, ...]:
-    """Returns the substitution of an operator whose tensors the DirectML EP pads to FEWEST_DIMENSIONS."""
+    """Returns the substitution of tensors with `before` dimensions, if the DirectML EP adds leading ones to them."""
     detail = f"DimensionCount {before} -> {FEWEST_DIMENSIONS}, leading ones are added"
     return (Substitution("dimension-count", detail),) if before < FEWEST_DIMENSIONS else ()
 

@@ -59,8 +59,10 @@ def _of_fractions(function: Callable[..., Any], numbers: Sequence[Any]) -> Any:
 
 
 def _divided_floats(a: Any, b: Any) -> Any:
-    """Returns a / b, exact as of `_exact`: a float if a float holds a, b is a power of two, and the quotient is no
-    denormal.
+    """Returns a / b without rounding.
+
+    The result is a float if a float holds a, b is a power of two, and the quotient is no denormal. Else it is a
+    fraction, or the float that an infinity or a NaN gives.
     """
     is_float = type(a) is float or (type(a) is int and abs(a) <= 1 << 53)
     if is_float and type(b) is float and abs(math.frexp(b)[0]) == 0.5 and (a == 0 or 1e-300 < abs(a / b) < 1e300):
@@ -99,7 +101,7 @@ def _nearest(number: Any) -> int | None:
 
 
 def _ordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of two floats without a result for a NaN: no page says where a NaN stands among numbers."""
+    """Returns a function of two floats that gives None if one is NaN: no page says where a NaN stands among numbers."""
     return lambda a, b: function(a, b) if a == a and b == b else None
 
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, compress, islice, product, repeat
+from itertools import chain, compress, islice, repeat
 from math import prod
 from typing import Any, NamedTuple
 
@@ -190,7 +190,10 @@ class Values:
 
 
 def computing_type(types: Iterable[DataType], output: DataType) -> DataType:
-    """Returns the type that must hold each number on the way: the operands' float type, or the output's type."""
+    """Returns the data type that must hold each number of a computation.
+
+    It is the operands' float type, or the output's type if no operand is a float.
+    """
     return next((own for own in types if own.kind == "float"), output)
 
 
@@ -365,7 +368,7 @@ def numbers_of(data_type: DataType, column: Elements, held_by: DataType | None =
 
 
 def _partial(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function with None where there is no result."""
+    """Returns the function, with None in place of a PseudocodeError, as for a division by 0."""
 
     def partial(*operands: Any) -> Any:
         try:
@@ -404,22 +407,30 @@ def linear(node: Expression) -> tuple[int, dict[int, int]] | None:
 
 
 def along(first: int, steps: Mapping[int, int], loops: Sizes) -> Iterator[int]:
-    """Gives the sum of a number and a step for each loop, as `linear` returns it, for all positions of the loops."""
-    block, inner = [first], len(loops)
-    while inner and len(block) < _TOGETHER:
+    """Gives a number for each position of the loops: `first`, and for each loop its position times its step.
+
+    The last loops are computed once, as a block of at most _TOGETHER numbers.
+    """
+
+    def in_loop(loop: int, numbers: Iterable[int]) -> Iterator[int]:
+        step = steps.get(loop, 0)
+        return (number + step * at for number in numbers for at in range(loops[loop]))
+
+    inner = len(loops)
+    while inner and prod(loops[inner - 1 :]) <= _TOGETHER:
         inner -= 1
-        step = steps.get(inner, 0)
-        starts = range(0, step * loops[inner], step) if step else repeat(0, loops[inner])
-        block = [start + own for start in starts for own in block]
-    outer = product(*(range(n) for n in loops[:inner]))
-    sums = (sum(steps.get(loop, 0) * at for loop, at in enumerate(position)) for position in outer)
-    return chain.from_iterable(map(start.__add__, block) for start in sums)
+    block, outer = [0], iter([first])
+    for loop in range(inner, len(loops)):
+        block = [*in_loop(loop, block)]
+    for loop in range(inner):
+        outer = in_loop(loop, outer)
+    return chain.from_iterable(map(number.__add__, block) for number in outer)
 
 
 def _loops_of(node: Computed, count: int) -> list[int] | None:
-    """Returns the loops whose positions a number is computed from; None if it is computed from anything else too.
+    """Returns the numbers of the loops on which a value depends; None if it also depends on anything else.
 
-    There are `count` loops. A reduction in the number has further ones.
+    The first `count` loops count. Other things are elements, and the further loops of a reduction in the value.
     """
     leaves = [leaf for leaf in node.leaves if not isinstance(leaf, int)]
     loops = {leaf.loop for leaf in leaves if isinstance(leaf, LoopPosition) and leaf.loop < count}
@@ -427,7 +438,7 @@ def _loops_of(node: Computed, count: int) -> list[int] | None:
 
 
 def _numbered(loops: Sequence[int]) -> Callable[[Expression], Expression]:
-    """Returns what gives a node the numbers of these loops among themselves."""
+    """Returns a function for `changed`: it replaces the number of each loop by its place in `loops`."""
     return lambda node: LoopPosition(loops.index(node.loop)) if isinstance(node, LoopPosition) else node
 
 

@@ -50,7 +50,7 @@ def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> 
         if bounds is not None:
             tensors[name] = _other_indices(tensors[name], bounds, n)
             continue
-        # if all inputs change in the same way, the computed values may stay the same
+        # if each input changed in the same way, the output could stay the same: so each one changes in its own way
         own = n << desc.own_spec.data_tensors.index(name) if computes else n
         if chosen == "shifts":
             tensors[name] = _other_shifts(tensors[name], n)

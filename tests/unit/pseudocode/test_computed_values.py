@@ -4,7 +4,7 @@ import dataclasses
 import math
 from array import array
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from opmap.faults.fault import FaultProvider
 from opmap.judge.compare import differences
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, naive, parse_lines, run
+from opmap.pseudocode.computed import along
 from opmap.pseudocode.interpreter import equals_documented
 from opmap.tensors import AnyPattern, DataType, Tensor, settled, to_bits
 
@@ -97,6 +98,23 @@ def drawn(data_type, seed, count=60):
 
 
 CASES = [(text, data_type) for text, (types, *_) in ROWS.items() for data_type in types]
+
+
+class TestAlong:
+    """Numbers that depend on nothing but the positions of loops."""
+
+    @pytest.mark.parametrize("loops", [(), (1,), (3, 2), (2, 0, 3), (5000,), (2, 3, 70, 90), (5000, 2), (1, 5000, 1)])
+    @pytest.mark.parametrize("steps", [{}, {0: 2}, {0: -1, 1: 7}, {1: 3, 2: -5, 3: 1}])
+    def test_all_positions(self, loops, steps):
+        """They are in the order of the positions, whatever is computed together."""
+        positions = product(*map(range, loops))
+        expected = [4 + sum(steps.get(loop, 0) * at for loop, at in enumerate(position)) for position in positions]
+        assert expected == list(along(4, {loop: step for loop, step in steps.items() if loop < len(loops)}, loops))
+
+    def test_a_long_loop(self):
+        """A loop need not fit into the memory."""
+        assert [4, 4, 6, 6] == list(islice(along(4, {0: 2}, (1 << 60, 2)), 4))
+        assert [4, 6] == list(islice(along(4, {1: 2}, (1 << 40, 1 << 40)), 2))
 
 
 class TestValues:
