@@ -232,9 +232,9 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         "several-runs": len(calls) > 1,
         "sizes-change": len({repr(sorted(call.round.sizes.items())) for call in calls}) > 1,
     }
-    empty = set().union(*(_empty(plan.graphs[session.graph], call.round) for call in calls))
+    sizes = set().union(*(_of_sizes(plan.graphs[session.graph], call.round) for call in calls))
     updates = {"update"} if any(isinstance(a, Updating) and a.graph == session.graph for a in plan.actions) else set()
-    return _those(conditions) | wrong | updates | empty | (_of_values(plan) - {"update"})
+    return _those(conditions) | wrong | updates | sizes | (_of_values(plan) - {"update"})
 
 
 def _of_values(plan: Plan) -> set[str]:
@@ -250,16 +250,22 @@ def _of_values(plan: Plan) -> set[str]:
     return _those(conditions)
 
 
-def _empty(graph: Graph, round: SeededInputs) -> set[str]:
-    """Returns where empty tensors are: among the outputs (all, or some beside others) or only inside."""
-    empty = {name for name, value in infer(graph, round.sizes).items() if 0 in value.sizes}
+def _of_sizes(graph: Graph, round: SeededInputs) -> set[str]:
+    """Returns where empty tensors are, among the outputs (all, or some beside others) or only inside; and whether
+    indices have other sizes than the data beside axis 0.
+    """
+    values = infer(graph, round.sizes)
+    empty = {name for name, value in values.items() if 0 in value.sizes}
     outputs = empty & set(graph.outputs)
     nodes = [node for node in graph.nodes if empty & node.reads()]
+    lines = [node for node in graph.nodes if node.lines]  # other nodes have a descriptor, whose sizes agree
+    scatters = [node.inputs for node in lines if {"Scatter", "ScatterElements"}.intersection(node.operators())]
     conditions = {
         "full-from-empty": any(set(node.outputs) - empty for node in nodes),
         "empty": empty,
         "empty-output": outputs,
         "empty-inside": empty and not outputs,
         "empty-beside": outputs and len(outputs) < len(graph.outputs),
+        "fewer-indices": any(values[data].sizes[1:] != values[i].sizes[1:] for data, i, *_ in scatters),
     }
     return _those(conditions)

@@ -341,8 +341,8 @@ def _computed(
     if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= largest for a in floats):
         raise Invalid("numbers that are too large")
     spread = [0.0] * len(outputs)
-    for sign in (1, -1) if any(tolerances) else ():
-        changed = _run(kernel, [_shifted(a, sign * t) for a, t in zip(arrays, tolerances, strict=True)])
+    for sign in (1, 0, -1) if any(tolerances) else ():
+        changed = _run(kernel, [_shifted(a, t, sign) for a, t in zip(arrays, tolerances, strict=True)])
         for at, (before, after) in enumerate(zip(outputs, changed, strict=True)):
             if before.shape != after.shape or (before.dtype.kind != "f" and (before != after).any()):
                 raise Invalid("an output depends on rounding")
@@ -367,10 +367,14 @@ def _computed(
     return tuple(map(from_array, outputs)), tuple(widths)
 
 
-def _shifted(array: np.ndarray | None, width: float) -> np.ndarray | None:
-    """Returns an array whose elements are off by `width`, in both directions."""
+def _shifted(array: np.ndarray | None, width: float, sign: int) -> np.ndarray | None:
+    """Returns an array whose elements are off by `width`, in both directions; with sign 0, whose elements are 0 where
+    they may be, so that a NonZero finds fewer of them.
+    """
     if array is None or not width or array.dtype.kind != "f":
         return array
-    signs = 1 - 2 * (np.arange(array.size) * 7 % 3 % 2)
+    if not sign:
+        return np.where(np.abs(array) <= width, np.zeros((), array.dtype), array)
+    signs = sign - 2 * sign * (np.arange(array.size) * 7 % 3 % 2)
     changed = array + width * signs.reshape(array.shape)
     return np.asarray(changed, array.dtype)  # without dimensions, NumPy's sum is a scalar and no array

@@ -104,7 +104,7 @@ class TestGraphs:
     @pytest.mark.slow
     def test_every_feature_shows(self):
         """Each switch is a feature of some plan, and each feature that a shipped defect names."""
-        seen = set().union(*(f for number in range(900) for f in features(draw_sequence(SeededSource(number), ALL))))
+        seen = set().union(*(f for number in range(2500) for f in features(draw_sequence(SeededSource(number), ALL))))
         assert set(SWITCHES) - seen <= {"whole"}  # INT32 and INT64
         shipped = {f for defect in defects() for sequence in defect.sequences for s in sequence for f in s.split()}
         assert shipped and shipped <= seen
@@ -309,6 +309,28 @@ class TestFeatures:
         )
         (session,) = features(Plan(graphs=(TestState.GRAPH,), actions=actions))
         assert first == ("first-device-value" in session)
+
+    @pytest.mark.parametrize(("sizes", "expected"), [({}, False), ({"x": (5, 2)}, False), ({"x": (4, 3)}, True)])
+    def test_fewer_indices(self, sizes, expected):
+        """In this run the indices have fewer sizes than the data beside the axis, which DirectML refuses."""
+        (piece,) = (p for p in pieces() if p.name == "scatter-old")
+        sources = tuple(
+            Source(name=name, data_type=data_type, sizes=of_source, dims="symbolic")
+            for name, data_type, of_source in (("x", "FLOAT32", (4, 2)), ("i", "INT64", (1, 2)), ("u", "FLOAT32", (1, 2)))
+        )
+        node = Node(
+            op=piece.name,
+            inputs=("x", "i", "u"),
+            outputs=("y",),
+            lines=piece.lines,
+            formal=("x", "i", "u"),
+            results=("y",),
+            opset=9,
+        )
+        graph = Graph(sources=sources, nodes=(node,), outputs=("y",))
+        running = Running(session="s", round=SeededInputs(sizes=sizes))
+        (session,) = features(Plan(graphs=(graph,), actions=(Opening(session="s"), running)))
+        assert expected == ("fewer-indices" in session)
 
     @pytest.mark.parametrize(
         ("find", "plan", "expected"),
@@ -525,10 +547,20 @@ class TestSmaller:
 @pytest.mark.parametrize("sizes", [(), (1,), (2, 2)])
 def test_shifted(sizes):
     """What is off by a width is an array again, of the same type and sizes: it is fed to a session."""
-    shifted = _shifted(np.ones(sizes, np.float32), 0.25)
+    shifted = _shifted(np.ones(sizes, np.float32), 0.25, 1)
     assert isinstance(shifted, np.ndarray)
     assert (np.float32, sizes) == (shifted.dtype, shifted.shape)
     assert ({0.75, 1.25} >= set(shifted.ravel().tolist())) and 1.0 not in shifted
+
+
+def test_how_many_are_zero():
+    """A number that another way of computing may give as 0 decides no size: on DirectML a Softplus of -32 is 0."""
+    kernel = Kernel(op="", attributes=(), inputs=("x",), outputs=("y",), lines=("y = NonZero(x)",))
+    tensors = [Tensor.from_values(DataType.FLOAT32, (2,), [7e-15, 17.5])]
+    (found,), _ = computed(kernel, tensors, [0.0])
+    assert (1, 2) == found.sizes
+    with pytest.raises(Invalid, match="rounding"):
+        computed(kernel, tensors, [0.002])
 
 
 @pytest.mark.parametrize("lines", ["y = Selu(x)", "y = Abs(x)"])
