@@ -1,7 +1,7 @@
 """Chooses the cases of operators, and writes opmap/cases/choices/OPERATOR.json.gz.
 
     pip install -e .[test]
-    python tools/choose_cases OPERATOR ... [--draws N] [--pool N] [--chosen N N]
+    python tools/choose_cases OPERATOR ... [--draws N] [--pool N] [--chosen N N] [--again]
     python tools/choose_cases --outside MODULE SPEC OUTPUT
 
 `--pool` is how many random cases are made of an operator; `--chosen` how many of them `standard` and `full` get, at
@@ -38,7 +38,7 @@ from opmap.cases.variants import VARIANTS, Variant
 from opmap.descriptors import OperatorDesc
 from opmap.files import write_file
 from opmap.operators import OPERATORS, Operator
-from opmap.vocabulary import Tier
+from opmap.vocabulary import Tier, tiers_in
 
 FOLDER = Path(choice.__file__).parent / "choices"
 
@@ -82,14 +82,40 @@ def choose(
         "large": [],
         "chosen of full": [],
     }
-    globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name and _has_choice(name)]
-    for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
-        if count:
-            before = [*listed(tier, globs=globs, variants=False), *map(Listed.of, _all(made))]
-            made[part] = under_conditions.choose(operator.name, before, count, pool)
+    _choose_random(operator, made, pool, counts)
     impossible = {"impossible_pairs": chosen.impossible_pairs, "possible_triples": chosen.possible_triples}
     found = Choice.of(made, model, **impossible)
     return msgspec.structs.replace(found, variants=_variants(made, found, operator, own_variants(operator, family)))
+
+
+def choose_again(operator: Operator, pool: int, counts: tuple[int, int]) -> Choice:
+    """Returns the choice of an operator with chosen cases from a new pool. Its other parts stay."""
+    old, name = choice.choice_of(operator.name), operator.name.lower()
+    cases = {case.id: case.build() for case in listed("full", globs=[f"{name}/*"], variants=False)}
+    made = {part: [cases[f"{name}/{id}"] for _, id in rows] for part, rows in old.parts.items()}
+    in_variants = {n for variants in old.variants.values() for numbers in variants.values() for n in numbers}
+    made["triples"] += [cases[f"{name}/{old.cases[n][1]}"] for n, _ in old.listed("chosen") if n in in_variants]
+    _choose_random(operator, made, pool, counts)
+    model = None if old.model is None else old.descriptor(operator, old.model)
+    impossible = {"impossible_pairs": old.impossible_pairs, "possible_triples": old.possible_triples}
+    found = Choice.of(made, model, **impossible)
+    numbers = {id: number for number, (_, id) in enumerate(found.cases)}
+    variants = {
+        part: {variant: [numbers[old.cases[n][1]] for n in of_variant] for variant, of_variant in variants.items()}
+        for part, variants in old.variants.items()
+    }
+    return msgspec.structs.replace(found, variants=variants)
+
+
+def _choose_random(operator: Operator, made: dict[str, list[Case]], pool: int, counts: tuple[int, int]) -> None:
+    """Chooses the random cases of `standard` and `full`, and puts them into `made`."""
+    globs = [f"{name.lower()}/*" for name in OPERATORS if name != operator.name and _has_choice(name)]
+    for part, tier, count in zip(("chosen", "chosen of full"), ("standard", "full"), counts, strict=True):
+        if count:
+            made[part] = []
+            own = {part: made.get(part, []) for t in tiers_in(tier) for part in choice.PARTS[t]}
+            before = [*listed(tier, globs=globs, variants=False), *map(Listed.of, _all(own))]
+            made[part] = under_conditions.choose(operator.name, before, count, pool)
 
 
 def own_variants(operator: Operator, family: Sequence[Operator]) -> list[Variant]:
@@ -161,6 +187,7 @@ def main() -> None:
         metavar=("STANDARD", "FULL"),
         help="how many of these a tier gets, at most (default: 500 0)",
     )
+    parser.add_argument("--again", action="store_true", help="choose only these again, and keep all other cases")
     parser.add_argument("--outside", nargs=3, metavar=("MODULE", "SPEC", "OUTPUT"), help="an operator from outside")
     options = parser.parse_args()
     if options.outside:
@@ -171,7 +198,10 @@ def main() -> None:
         write_file(Path(output), msgspec.json.encode(found) + b"\n")
     named = [OPERATORS[name] for name in options.operators]
     for operator in named:
-        found = choose(operator, options.draws, options.pool, options.chosen, named)
+        if options.again:
+            found = choose_again(operator, options.pool, options.chosen)
+        else:
+            found = choose(operator, options.draws, options.pool, options.chosen, named)
         write_file(FOLDER / f"{operator.name.lower()}.json.gz", gzip.compress(msgspec.json.encode(found), mtime=0))
 
 

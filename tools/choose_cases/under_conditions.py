@@ -33,7 +33,7 @@ HELD_OUT = 10
 WEIGHTS = {1: 8.0, 2: 8.0, 3: 1.0}
 """Strength -> what the faults of this strength count."""
 
-ENOUGH, STEP = 0.93, 20
+ENOUGH, STEP = 0.91, 20
 """ENOUGH: the share of the held-out faults of the highest strength at which no further case is chosen. STEP: how many
 cases are chosen before the share is computed anew."""
 

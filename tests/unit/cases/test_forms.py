@@ -7,6 +7,7 @@ import pytest
 from described import described
 from formed_cases import answers, cases, formed, formed_cases, mapping, right, session
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
+from tiers import others_slow
 
 from opmap.cases.values import fill
 from opmap.cases.variants.formed import Formed, Inputs
@@ -166,7 +167,7 @@ class TestConstants:
 class TestShapes:
     """Forms that differ in what the model says of shapes."""
 
-    @pytest.mark.parametrize("name", ["symbolic", "unnamed", "shapeless"])
+    @pytest.mark.parametrize("name", others_slow(["symbolic", "unnamed", "shapeless"], "symbolic"))
     def test_other_sizes(self, name, tmp_path):
         """A dynamic form takes other sizes, and the static one refuses them; constants that are fed say sizes by their
         values.

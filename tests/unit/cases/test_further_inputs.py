@@ -50,7 +50,8 @@ class TestRounds:
         is_exclusive = desc.operator.startswith("CUMULATIVE") and [*desc.numbers.values()][-1]
         return not (of_one and gives_places) and not (is_exclusive and desc.output.sizes[desc.axis] == 1)
 
-    @pytest.mark.parametrize("n", others_slow((1, 2, 7), 1))
+    @pytest.mark.slow
+    @pytest.mark.parametrize("n", (1, 2, 7))
     def test_another_output(self, n):
         """An operator that computes has another output of other values, also where it gives few different numbers."""
         computing = [first for first in self.samples() if first.desc.spec().computes_values]

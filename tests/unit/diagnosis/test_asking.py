@@ -124,6 +124,7 @@ class TestMakeExact:
         assert asked.condition is not None
         assert asked.contradicting > 0
 
+    @pytest.mark.slow
     def test_other_operators(self):
         """Before a condition excludes an operator, cases of it are asked that meet all else, also if the run has
         none.
@@ -143,6 +144,7 @@ class TestMakeExact:
         others = {name for name in OPERATORS if drawn_case(name, 0).desc.index_bounds} - {"GATHER"}
         assert {name for name in others if met[name] < KEPT} == set() < others
 
+    @pytest.mark.slow
     def test_other_forms(self):
         """An operator that a condition excludes is asked in each layout, and with the values of its enumerations."""
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]
@@ -175,6 +177,7 @@ class TestMakeExact:
         }  # FLOAT32 passed in the run
         assert {name for name in others if met[name] < KEPT} == set() < others
 
+    @pytest.mark.slow
     def test_untested(self):
         """A comparison that no asked case could break is not told as exact: nobody knows whether it matters."""
         predicate = PLANTED["operator and rank"]
@@ -205,6 +208,7 @@ class TestMakeExact:
         assert ["axis length >= 17 (the limit is between 5 and 17)"] == told[0]
         assert [] == told[1]
 
+    @pytest.mark.slow
     def test_operator_that_was_not_asked(self):
         """A condition is not sure of an operator that it excludes, and of which no case could refute it."""
         one = [case for case, given in tier("smoke") if given["operator"] == "GATHER"]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from drawn_cases import drawn, types_on_the_cpu_ep
+from tiers import others_slow
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.random_cases import draw_case
@@ -110,7 +111,7 @@ class TestByThePage:
         assert {*types, *range(1, 9), *repeated} == seen.keys()
         assert (unknown > 0) == ("SHIFT" in name)
 
-    @pytest.mark.parametrize("name", ON_THE_CPU_EP)
+    @pytest.mark.parametrize("name", others_slow(ON_THE_CPU_EP, *[*ON_THE_CPU_EP][::6]))
     def test_on_the_cpu_ep(self, name):
         """The CPU EP agrees for every type that it has a kernel for."""
         assert {*ON_THE_CPU_EP[name].split()} == types_on_the_cpu_ep(drawn(f"ELEMENT_WISE_{name}"))
