@@ -176,7 +176,7 @@ def _decide_right(outcome: Outcome, provider: Provider) -> dict[str, Any]:
     if outcome.differences:
         return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
     expected = outcome.inputs.all_expected.values()
-    if lacking := sum(map(undefined, expected)):
+    if (lacking := sum(map(undefined, expected))) and any(undefined(check.expected) for check in outcome.checks):
         message = f"{lacking} of {sum(map(len, expected))} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
     return decide_right(outcome.placement, outcome.fate, provider)

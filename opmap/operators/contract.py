@@ -137,6 +137,8 @@ class Operator:
       inputs and attributes; the constant inputs are among the attributes, and so is the opset of a given node.
       `descriptors_of_node` itself is None if
       `onnx_operator` is None.
+    - `outputs_of_node(desc, output)`: the outputs of the descriptor, of the one output of a node whose sizes depend on
+      the data; None if a node cannot give this. None: a node has the outputs of the descriptor.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one
       coordinate, each with a name for its case id.
     """
@@ -159,6 +161,7 @@ class Operator:
     takes: Callable[[DataType], bool] = lambda data_type: True
     tensor_attributes: tuple[str, ...] = ()
     descriptors_of_node: Callable[..., OperatorDesc] | None = None
+    outputs_of_node: Callable[[Any, Tensor], list[Tensor] | None] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
     @property

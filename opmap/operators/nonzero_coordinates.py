@@ -1,7 +1,8 @@
 """DML_OPERATOR_NONZERO_COORDINATES.
 
 The DirectML EP makes more than this operator of a NonZero node: it reads the count, and copies as many transposed rows.
-The sizes of the node's output depend on the data, so there is no model, and only a provider that takes cases runs it.
+The sizes of the node's output depend on the data. So no model is built: nodes of given models are judged, and a
+provider that takes cases runs all.
 
 https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_nonzero_coordinates_operator_desc
 onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorNonZero.cpp.
@@ -9,10 +10,12 @@ onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorNon
 
 from __future__ import annotations
 
-from ..descriptors import OperatorDesc
+from ..descriptors import OperatorDesc, TensorDesc, descriptor_class, pad
+from ..errors import InputError
 from ..pseudocode import COORDINATES, Expansion
+from ..tensors import DataType, Tensor
 from . import size_classes
-from .contract import Operator
+from .contract import Attributes, Operator
 
 
 def expansion(desc: OperatorDesc) -> Expansion:
@@ -27,6 +30,35 @@ def classify(desc: OperatorDesc) -> dict[str, str | None]:
     return {"left_out": size_classes.count(left_out)}
 
 
+def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a NonZero node."""
+    if not data.sizes:
+        raise InputError("an element without dimensions has no coordinates")
+    sizes = pad(data.sizes)
+    return descriptor_class("NONZERO_COORDINATES", expansion)(
+        input_tensor=TensorDesc(data.data_type, sizes),
+        output_count_tensor=TensorDesc(DataType.UINT32, pad((1,))),
+        output_coordinates_tensor=TensorDesc(DataType.UINT32, pad((data.element_count, data.dimension_count))),
+    )
+
+
+def outputs_of_node(desc: OperatorDesc, output: Tensor) -> list[Tensor] | None:
+    """Returns the count and the coordinates, of the output of a node: a row of coordinates for each dimension."""
+    of_count, of_rows = desc.outputs.values()
+    rows, columns = of_rows.sizes[-2:]
+    if output.data_type is not DataType.INT64 or len(output.sizes) != 2 or output.sizes[0] != columns:
+        return None
+    count, values = output.sizes[1], [*output.values]
+    low, high = of_rows.data_type.limits
+    if count > rows or not all(low <= value <= high for value in values):
+        return None
+    coordinates = [values[column * count + row] for row in range(count) for column in range(columns)]
+    return [
+        Tensor.from_values(of_count.data_type, of_count.sizes, [count]),
+        Tensor.from_values(of_rows.data_type, of_rows.sizes, coordinates + [0] * ((rows - count) * columns)),
+    ]
+
+
 OPERATOR = Operator(
     name="NONZERO_COORDINATES",
     expansion=expansion,
@@ -36,4 +68,7 @@ OPERATOR = Operator(
         "output_bytes": (),
     },
     classify=classify,
+    onnx_operator="NonZero",
+    descriptors_of_node=descriptors_of_node,
+    outputs_of_node=outputs_of_node,
 )

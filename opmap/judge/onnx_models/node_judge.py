@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -79,7 +80,7 @@ class NodeJudge:
         return [case], self._by_page(node, run, arrays, case)
 
     def _by_page(self, node: GivenNode, run: NodeRun, arrays: Mapping[str, np.ndarray], case: Case) -> Record:
-        checks = [self._check(node, case, name, run.outputs[name], arrays) for name in node.outputs]
+        checks = [check for name in node.outputs for check in self._checks(node, case, name, run.outputs[name], arrays)]
         outcome = Outcome(case=case, inputs=case.inputs, placement=run.placement, checks=checks, fate=run.fate)
         record = self.judge.record(outcome)
         if record.verdict is Verdict.MISMATCH and (why := no_judge(case, self.provider)):
@@ -95,6 +96,23 @@ class NodeJudge:
     def _record(self, node: GivenNode, run: NodeRun, **fields: Any) -> Record:
         more = {"placement": run.placement, "fate": run.fate, "substitutions": list(run.texts), "file": self.given.file}
         return Record.on(self.provider, node.label, node.operator, **more, **fields)
+
+    def _checks(
+        self, node: GivenNode, case: Case, name: str, array: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> list[Check]:
+        """Returns the outputs of the descriptor that an output of the node gives, held against the pseudocode."""
+        outputs_of_node = OPERATORS[case.desc.operator].outputs_of_node
+        if outputs_of_node is None:
+            return [self._check(node, case, name, array, arrays)]
+        found = outputs_of_node(case.desc, from_array(without_bool(array)))
+        problem = None if found else f"no such output is possible: {array.dtype.name.upper()} {list(array.shape)}"
+        checks = []
+        for field_name, tensor in zip(case.desc.outputs, found or repeat(None), strict=False):
+            inputs = case.inputs.of(field_name)
+            expected = [bits or 0 for bits in inputs.expected]  # a node leaves out what is not documented
+            actual = None if tensor is None else settled(expected, tensor)
+            checks.append(Check(field_name, inputs, field_name, expected, actual, problem))
+        return checks
 
     def _check(
         self, node: GivenNode, case: Case, name: str, array: np.ndarray, arrays: Mapping[str, np.ndarray]
@@ -202,18 +220,18 @@ class NodeJudge:
         if not self.resolved.exact.issuperset(node.inputs):
             computed = "nodes before this one compute its inputs, and providers may round differently"
             return None, f"{file} is not compared: {computed}"
-        check = self._check(node, outcome.case, name, data.outputs[name], self.values)
-        own = next((other for other in outcome.checks if other.field == check.field), None)
-        actual = own.actual if own else None
-        if check.actual is None:
-            return Verdict.ERROR, f"{file}: {check.problem}"
-        differ = differences(check.expected, check.actual.bits)
+        checks = self._checks(node, outcome.case, name, data.outputs[name], self.values)
+        actual = {other.field: other.actual for other in outcome.checks}
+        if problem := next((check.problem for check in checks if check.actual is None), None):
+            return Verdict.ERROR, f"{file}: {problem}"
+        like_pseudocode = all(map(_is_right, checks))
         if outcome.error:
-            return None, f"{file} differs from the pseudocode" if differ else ""
-        right = actual is not None and not differences(check.expected, actual.bits)
-        return _odd_one_out(
-            file, right, not differ, actual is not None and list(actual.bits) == list(check.actual.bits)
-        )
+            return None, "" if like_pseudocode else f"{file} differs from the pseudocode"
+        own = [replace(check, actual=actual.get(check.field)) for check in checks]
+        alike = [check.actual and list(check.actual.bits) for check in own] == [
+            check.actual and list(check.actual.bits) for check in checks
+        ]
+        return _odd_one_out(file, all(map(_is_right, own)), like_pseudocode, alike)
 
     def _unread(self, name: str) -> str:
         """Returns why an expected output is not compared; nothing if there is none."""
@@ -245,12 +263,16 @@ class NodeJudge:
         for entry in self.resolved.cases:
             if entry.case is None:
                 return True
-            for name, expected in zip(entry.node.outputs, entry.case.inputs.all_expected.values(), strict=True):
+            for name in entry.node.outputs:
                 array = self.resolved.computed.get(name)
-                bits = None if array is None else from_array(without_bool(array)).bits
-                if bits is None or len(bits) != len(expected) or differences(expected, bits):
+                checks = [] if array is None else self._checks(entry.node, entry.case, name, array, self.values)
+                if not checks or not all(map(_is_right, checks)):
                     return True
         return False
+
+
+def _is_right(check: Check) -> bool:
+    return check.actual is not None and not differences(check.expected, check.actual.bits)
 
 
 def equal(array: np.ndarray, other: np.ndarray) -> bool:

@@ -113,7 +113,7 @@ def _problem(node: onnx.NodeProto) -> str | None:
     spec, further = operator.descriptor.spec(), operator.constant_inputs
     tensors, _ = _inputs(node)
     inputs = len(spec.tensor_fields("input", len(tensors)))
-    outputs = len(spec.tensor_fields("output", len(node.output)))
+    outputs = 1 if operator.outputs_of_node else len(spec.tensor_fields("output", len(node.output)))
     known = {a.name for a in node.attribute if _value(operator, a) is not None or _is_default(node.op_type, a)}
     wrong = [a.name for a in node.attribute if a.name not in known or a.ref_attr_name]
     if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
@@ -223,7 +223,7 @@ def descriptor(
         desc = _with_equal_counts(desc)
     if violations and (violations := desc.violations(feature_level=feature_level)):
         raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
-    if len(desc.outputs) != len(node.outputs):
+    if len(desc.outputs) != len(node.outputs) and not own_operator(node.proto).outputs_of_node:
         raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")

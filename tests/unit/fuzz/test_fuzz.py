@@ -316,7 +316,11 @@ class TestFeatures:
         (piece,) = (p for p in pieces() if p.name == "scatter-old")
         sources = tuple(
             Source(name=name, data_type=data_type, sizes=of_source, dims="symbolic")
-            for name, data_type, of_source in (("x", "FLOAT32", (4, 2)), ("i", "INT64", (1, 2)), ("u", "FLOAT32", (1, 2)))
+            for name, data_type, of_source in (
+                ("x", "FLOAT32", (4, 2)),
+                ("i", "INT64", (1, 2)),
+                ("u", "FLOAT32", (1, 2)),
+            )
         )
         node = Node(
             op=piece.name,

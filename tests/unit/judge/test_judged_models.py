@@ -65,6 +65,26 @@ class TestJudge:
             "judged by the CPU EP: the EP makes a descriptor that breaks a rule: StartPadding[3]" in record["message"]
         )
 
+    NONZERO = "g (float[2,3] x) => (int64[2,n] y) <float[2,3] x = {1, 0, -2, 0, -0.0, 5}> { [found] y = NonZero (x) }"
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [
+            ("pass", None),
+            ("outputs['y'] = outputs['y'][:, :-1]", "OutputCountTensor: "),
+            ("outputs['y'] = outputs['y'][:, ::-1]", "OutputCoordinatesTensor: "),
+            ("outputs['y'] = np.pad(outputs['y'], [(0, 0), (0, 1)])", "OutputCountTensor: "),
+            ("outputs['y'] = outputs['y'] - 1", "no such output is possible: INT64 [2, 3]"),
+            ("outputs['y'] = np.pad(outputs['y'], [(0, 0), (0, 5)])", "no such output is possible: INT64 [2, 8]"),
+        ],
+    )
+    def test_sizes_that_depend_on_the_data(self, body, said, planted, tmp_path, capsys):
+        """A NonZero node is judged by the page, whose operator gives the count and a row for every element."""
+        code, (record,) = checked(capsys, write(tmp_path / "m.onnx", self.NONZERO), provider=planted(body))
+        assert (int(bool(said)), "mismatch" if said else "pass", "page") == (code, record["verdict"], record["judge"])
+        assert "DML_OPERATOR_NONZERO_COORDINATES" == record["operator"]
+        assert (said or "") in (record["message"] or "")
+
     def test_no_false_mismatch(self, tmp_path, capsys, monkeypatch):
         """A wrong descriptor of opmap is opmap's error, if CPU EP and reference evaluator agree with the provider."""
         path = write(tmp_path / "m.onnx", "g (float[3,3] x) => (float[3,3] y) { y = Transpose <perm = [1, 0]> (x) }")
