@@ -171,6 +171,9 @@ def _decide_right(outcome: Outcome, provider: Provider) -> dict[str, Any]:
             message = f"a model in ONNX Runtime's own format does not reach {provider.name}"
             return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
         return decide_right(outcome.placement, outcome.fate, provider)
+    if lacking_node := _lacking_node(outcome):
+        verdict = Verdict.PATH_UNPROVEN if provider.directml else Verdict.UNSUPPORTED
+        return {"verdict": verdict, "message": lacking_node}
     if outcome.path_problem:
         return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.path_problem}
     if outcome.differences:
@@ -180,6 +183,18 @@ def _decide_right(outcome: Outcome, provider: Provider) -> dict[str, Any]:
         message = f"{lacking} of {sum(map(len, expected))} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
     return decide_right(outcome.placement, outcome.fate, provider)
+
+
+def _lacking_node(outcome: Outcome) -> str | None:
+    """Returns what was assigned in place of the operator's own node; None if this node was assigned.
+
+    ONNX Runtime removes nodes, and runs the ONNX function of a node for which an EP has no kernel.
+    """
+    placement = outcome.placement
+    if outcome.mapped is None or placement is None or placement.source != "assignment-info" or not placement.nodes:
+        return None
+    op_type, assigned = outcome.mapped.lowering.op_type, {name for name, _ in placement.nodes}
+    return None if op_type in assigned else f"ONNX Runtime assigned no {op_type}, but {', '.join(sorted(assigned))}"
 
 
 def decide_right(placement: PlacementRecord | None, fate: Fate | None, provider: Provider) -> dict[str, Any]:

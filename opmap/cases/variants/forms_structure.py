@@ -107,8 +107,13 @@ def _chain(draft: ModelDraft) -> Formed | None:
 
 @form("between", of="data")
 def _between(draft: ModelDraft) -> Formed | None:
-    """The data of an operator that computes comes from nodes that copy, and another one copies the output."""
-    if not draft.mapped.desc.spec().computes_values:
+    """The data of an operator that computes comes from nodes that copy, and another one copies the output.
+
+    ONNX Runtime removes a Cast to the same type between other nodes.
+    """
+    desc = draft.mapped.desc
+    is_removed = desc.operator == "CAST" and desc.first_data.data_type is desc.output.data_type
+    if is_removed or not desc.spec().computes_values:
         return None
     for field in draft.data:
         draft.copy_data(field)

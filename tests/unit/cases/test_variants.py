@@ -19,6 +19,7 @@ from opmap.cases.values import FAR
 from opmap.cases.variants import PLAIN, VARIANTS, VariantRun, proofs
 from opmap.cases.variants.run_modes import SESSION
 from opmap.engines.performer import Performer
+from opmap.engines.protocol import Placement
 from opmap.engines.providers import Provider, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Event, Evidence, Open, Result, Run
@@ -283,6 +284,27 @@ class TestProofs:
         record = faulty(no_profile)(in_variant("symbolic"))
         assert ("path-unproven", False, False) == (record.verdict, record.path_proof.proven, record.good)
         assert "must have 1 events" in record.message
+
+    @pytest.mark.parametrize(("name", "verdict"), [(DIRECTML, "path-unproven"), (CPU, "unsupported")])
+    def test_the_operator_was_not_assigned(self, name, verdict):
+        """A right result without the operator's own node proves nothing: ONNX Runtime removed it, or replaced it."""
+
+        def removed(planted, step, result):
+            evidence = result.evidence
+            if evidence is None:
+                return result
+            placement = Placement("assignment-info", (("Concat", name), ("Identity", name)))
+            return msgspec.structs.replace(result, evidence=msgspec.structs.replace(evidence, placement=placement))
+
+        record = Judge(Provider(name, "1", "hardware", Planted(removed)))(plain_case())
+        assert (verdict, "ONNX Runtime assigned no Transpose, but Concat, Identity") == (record.verdict, record.message)
+
+    def test_a_node_that_is_replaced(self):
+        """The CPU EP has no kernel of GreaterOrEqual of FLOAT16: ONNX Runtime runs its function."""
+        (case,) = catalogue("standard", ["element_wise_logical_greater_than_or_equal/float16/d3/-/addr.463244"])
+        record = open_judge("cpu")(case)
+        assert "unsupported" == record.verdict
+        assert "ONNX Runtime assigned no GreaterOrEqual, but Equal, Greater, Or" == record.message
 
     def test_a_graph_that_cannot_be_read(self):
         """If the EP's graph is no graph, or holds another descriptor, the verdict is `lowered-differently`."""
