@@ -567,6 +567,20 @@ def test_how_many_are_zero():
         computed(kernel, tensors, [0.002])
 
 
+@pytest.mark.parametrize(("inner", "is_exact"), [("Tanh", False), ("Neg", True)])
+def test_a_jump_behind_what_rounds(inner, is_exact):
+    """A ThresholdedRelu of 1.0000004 and one of 1 differ by 1: it says nothing of a number that was rounded."""
+    lines = (f"v = {inner}(x)", "y = ThresholdedRelu(v)")
+    kernel = Kernel(op="", attributes=(), inputs=("x",), outputs=("y",), lines=lines)
+    tensors = [Tensor.from_values(DataType.FLOAT32, (1,), [-12.0])]
+    if is_exact:
+        ((found,), _) = computed(kernel, tensors, [0.0])
+        assert [12.0] == list(found.values)
+    else:
+        with pytest.raises(Invalid, match="rounding"):
+            computed(kernel, tensors, [0.0])
+
+
 @pytest.mark.parametrize("lines", ["y = Selu(x)", "y = Abs(x)"])
 def test_a_zero_may_have_each_sign(lines):
     """What a node computes of zeros alone has a tolerance too, in which -0 and 0 are one."""
