@@ -258,8 +258,8 @@ def _of_sizes(graph: Graph, round: SeededInputs) -> set[str]:
     empty = {name for name, value in values.items() if 0 in value.sizes}
     outputs = empty & set(graph.outputs)
     nodes = [node for node in graph.nodes if empty & node.reads()]
-    lines = [node for node in graph.nodes if node.lines]  # other nodes have a descriptor, whose sizes agree
-    scatters = [node.inputs for node in lines if {"Scatter", "ScatterElements"}.intersection(node.operators())]
+    # nodes without lines have a descriptor, whose sizes agree
+    scatters = [n.inputs for n in graph.nodes if n.lines and {"Scatter", "ScatterElements"} & {*n.operators()}]
     conditions = {
         "full-from-empty": any(set(node.outputs) - empty for node in nodes),
         "empty": empty,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 from typing import NamedTuple
 
 import msgspec
@@ -340,8 +340,7 @@ def _computed(
     if isinstance(known, str) or any(v.sizes != a.shape for v, a in zip(known, outputs, strict=False)):
         raise Invalid("other sizes than ONNX infers")
     floats = [a for a in (*arrays, *outputs) if a is not None and a.dtype.kind == "f" and a.size]
-    largest = LARGEST if rounds else inf
-    if kernel.lines and not all(np.isfinite(a).all() and np.abs(a).max() <= largest for a in floats):
+    if kernel.lines and any(not np.isfinite(a).all() or (rounds and np.abs(a).max() > LARGEST) for a in floats):
         raise Invalid("numbers that are too large")
     spread = [0.0] * len(outputs)
     for sign in (1, 0, -1) if any(tolerances) else ():
@@ -379,5 +378,5 @@ def _shifted(array: np.ndarray | None, width: float, sign: int) -> np.ndarray | 
     if not sign:
         return np.where(np.abs(array) <= width, np.zeros((), array.dtype), array)
     signs = sign - 2 * sign * (np.arange(array.size) * 7 % 3 % 2)
-    changed = array + width * signs.reshape(array.shape)
-    return np.asarray(changed, array.dtype)  # without dimensions, NumPy's sum is a scalar and no array
+    # without dimensions, NumPy's sum is a scalar and no array
+    return np.asarray(array + width * signs.reshape(array.shape), array.dtype)
