@@ -202,13 +202,13 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
         for a in plan.actions[: drops.get(name)]
         if isinstance(a, (Binding, RunningBound)) and a.session == name
     ]
-    dropped_bound = (released or name in drops) and before_drop and before_drop[-1]
     other_drops = {at for dropped, at in drops.items() if dropped in others}
     defaults = {source.name for source in plan.graphs[session.graph].sources if source.kind == "default"}
     places = {place for binding in bindings for place in binding.outputs.values()}
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
     put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
     wrong |= {f"wrong-output-{put[place]}" for place in places if place in put}
+    dropped_bound = (released or name in drops) and before_drop and (before_drop[-1] or wrong)
     conditions = {
         "several-sessions": others,
         "newer": any(at > opened for at in others.values()),
