@@ -73,8 +73,7 @@ def count_pairs(pairs: Table, found: Features, placements: Mapping[str, Nodes], 
 
 def unproven(pairs: Table, allowed: Collection[str]) -> list[tuple[str, str]]:
     """Returns the pairs of switches that never ran together, of those that a plan may have and that show in it."""
-    shown = sorted(frozenset(allowed) - {"whole"})
-    return [pair for pair in combinations(shown, 2) if " ".join(pair) not in pairs]
+    return [pair for pair in combinations(sorted({*allowed} - {"whole"}), 2) if " ".join(pair) not in pairs]
 
 
 def rarity(table: Table, plan: Plan) -> float:

@@ -155,8 +155,7 @@ class _GraphDrawing:
 
     def _any_value(self) -> str:
         """Returns a value of the graph's data type, a new one if there is none."""
-        existing = self._one_of(self._existing((self.data_type,)))
-        return existing or self._new_source(
+        return self._one_of(self._existing((self.data_type,))) or self._new_source(
             self.data_type, draw_sizes(self.random, self.random.integer(1, 3), MAX_ELEMENTS)
         )
 

@@ -82,8 +82,7 @@ def maker(plan: Plan, performer: Performer) -> Maker:
         got = {name: result.outputs[name] for name in expected[1].outputs[0]}
     except (ProviderError, InputError, KeyError, ValueError):
         return ""
-    beside = {PurePosixPath(name).stem: content for name, content in files.items()}
-    return maker_of(graph, beside, expected[1], got)
+    return maker_of(graph, {PurePosixPath(name).stem: file for name, file in files.items()}, expected[1], got)
 
 
 def maker_of(

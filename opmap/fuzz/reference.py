@@ -217,8 +217,7 @@ def tried(kernel: Kernel, values: tuple[Value | None, ...]) -> tuple[Value, ...]
         to_array(Tensor(value.type, value.sizes, value.known or [filler] * prod(value.sizes))) if value else None
         for value in values
     ]
-    outputs = _run(kernel, arrays)
-    return tuple(Value(DataType[array.dtype.name.upper()], array.shape) for array in outputs)
+    return tuple(Value(DataType[array.dtype.name.upper()], array.shape) for array in _run(kernel, arrays))
 
 
 @lru_cache(maxsize=8192)

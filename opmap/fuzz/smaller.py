@@ -112,10 +112,21 @@ def smaller_graphs(plan: Plan) -> Iterator[Plan]:
 
 
 def plainer_actions(plan: Plan) -> Iterator[Plan]:
-    """Gives plans in which one action is plainer: its setup, its values, or what it does with its outputs."""
+    """Gives plans in which all runs are on numbers, or one action is plainer: its setup, its values, or what it does
+    with its outputs.
+    """
+    puts = {action.value: action.round for action in plan.actions if isinstance(action, Putting)}
+    yield _with(plan, actions=tuple(_on_numbers(action, puts) for action in plan.actions))
     for at, action in enumerate(plan.actions):
         for simpler in plainer(action, _OF_ACTIONS):
             yield _with(plan, actions=(*plan.actions[:at], simpler, *plan.actions[at + 1 :]))
+
+
+def _on_numbers(action: AnyAction, puts: Mapping[str, SeededInputs]) -> AnyAction:
+    """Returns a run on the numbers that were put into one of its OrtValues, in place of OrtValues."""
+    if not isinstance(action, Running) or not action.values:
+        return action
+    return _with(action, values={}, method="run", round=puts.get(min(action.values.values()), action.round))
 
 
 def _used(plan: Plan) -> Plan:

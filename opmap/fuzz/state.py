@@ -151,8 +151,7 @@ class State:
             method=action.method,
             config=_run_config(session),
         )
-        returned = [name for name in outputs if name not in action.keep]
-        return results.expected(step, returned)
+        return results.expected(step, [name for name in outputs if name not in action.keep])
 
     def _overlapping(self, action: Overlapping) -> ExpectedStep:
         if len(action.runs) < 2:
@@ -331,8 +330,7 @@ class State:
 
 def planned(plan: Plan) -> list[ExpectedStep]:
     """Returns the steps of a plan with what each must return. Raises Invalid if the plan is not allowed."""
-    state = State(plan.graphs)
-    return [state.apply(action) for action in plan.actions]
+    return [*map(State(plan.graphs).apply, plan.actions)]
 
 
 def round_tensors(graph: Graph, round: SeededInputs) -> dict[str, Tensor]:

@@ -47,8 +47,7 @@ class _Table(msgspec.Struct, frozen=True):
 @cache
 def table() -> _Table:
     """Returns the table."""
-    text = files(__package__).joinpath("pieces.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=_Table)
+    return msgspec.toml.decode(files(__package__).joinpath("pieces.toml").read_bytes(), type=_Table)
 
 
 def pieces() -> tuple[Piece, ...]:
