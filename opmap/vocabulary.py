@@ -87,7 +87,8 @@ class Verdict(enum.StrEnum):
         "path-unproven",
         "failed",
         "red",
-        "The result is right, but nothing proves that the run took the execution path of its variant.",
+        "The result is right, but nothing proves that the run took the execution path of its variant, or ONNX Runtime "
+        "assigned no node of the operator.",
     )
     LOWERED_DIFFERENTLY = (
         "lowered-differently",

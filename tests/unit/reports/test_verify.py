@@ -137,8 +137,8 @@ class TestComplete:
                 ["--provider", "fault:output-zero", "--filter", "tile/*"],
                 r"fault:output-zero (device class unknown), 16 asserted by the provider itself, 16 failed",
             ),
-            ([*OWN_CASES, "own_of_verify:Own"], "17 asserted by the provider itself"),
-            ([*OWN_CASES, "own_of_verify:WithSessions"], "19 asserted by the provider itself"),
+            ([*OWN_CASES, "own_of_verify:Own"], "19 asserted by the provider itself"),
+            ([*OWN_CASES, "own_of_verify:WithSessions"], "21 asserted by the provider itself"),
             (["--provider", "NoSuchExecutionProvider", "--filter", "tile/*"], "0 of 24 cases proven"),
         ],
     )
