@@ -209,7 +209,8 @@ def operators_named(name: str) -> list[str]:
     }
     if found := [own for own, others in names_of.items() if wanted in others]:
         return found
-    near = difflib.get_close_matches(wanted, OPERATORS, MOST_NEAREST)
+    spelled = {own: own for own in OPERATORS} | {n.upper(): n for o in OPERATORS.values() for n in o.onnx_operators}
+    near = [spelled[n] for n in difflib.get_close_matches(wanted, spelled, MOST_NEAREST)]
     hint = f"the nearest: {', '.join(near)}" if near else f"there are {', '.join(OPERATORS)}"
     raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
 
