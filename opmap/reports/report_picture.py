@@ -136,7 +136,7 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     expected.marks[first] = RIGHT
     source, fields = case.desc.origins(case.tensors)[first], case.desc.own_spec.pseudocode.tensors
     for mark, address in [
-        *([(SOURCE, source)] if source is not None else []),
+        *([(SOURCE, source)] if source is not None and not case.desc.spec().computes_values else []),
         *((READ, a) for a in revealed[:MOST_READ]),
     ]:
         for name, place in source_of(case, address):
