@@ -17,6 +17,9 @@ from ..tensors import DataType, Tensor
 from . import size_classes
 from .contract import Attributes, Operator
 
+MOST_ELEMENTS = 2048
+"""The most elements of an input that is judged by the page: each one counts all before it."""
+
 
 def expansion(desc: OperatorDesc) -> Expansion:
     """Returns x as one coordinate per dimension of the input, and y as one per dimension of the count."""
@@ -34,6 +37,8 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     """Returns the descriptor that the DirectML EP makes of a NonZero node."""
     if not data.sizes:
         raise InputError("an element without dimensions has no coordinates")
+    if data.element_count > MOST_ELEMENTS:
+        raise InputError(f"opmap does not compute it: the input has more than {MOST_ELEMENTS} elements")
     sizes = pad(data.sizes)
     return descriptor_class("NONZERO_COORDINATES", expansion)(
         input_tensor=TensorDesc(data.data_type, sizes),
