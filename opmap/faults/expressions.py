@@ -82,8 +82,9 @@ def _selected(bits: Bits, arrays: CaseArrays) -> Bits:
 
 
 def _rounded_twice(bits: Bits, arrays: CaseArrays) -> Bits:
-    """Returns the output if x is rounded by adding 0.5 in FLOAT32. Above 2^23 that sum is rounded itself, and an odd x
-    grows by one.
+    """Returns the output of a provider that adds 0.5 in FLOAT32 to round x.
+
+    Above 2^23, FLOAT32 cannot hold this sum. It is rounded to a whole number, and an odd x becomes x + 1.
     """
     value = arrays.move.value
     if not isinstance(value, Node) or value.operator != "round_half_away" or arrays.data_type is not DataType.FLOAT32:

@@ -208,7 +208,8 @@ def _of_use(plan: Plan, session: Opening, released: bool) -> set[str]:
     wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
     put = {a.value: a.wrong for a in plan.actions if isinstance(a, Putting) and a.wrong}
     wrong |= {f"wrong-output-{put[place]}" for place in places if place in put}
-    dropped_bound = (released or name in drops) and before_drop and (before_drop[-1] or wrong)
+    # a run with a wrong output is refused: its inputs are bound and not run
+    dropped_bound = (released or name in drops) and before_drop and (before_drop[-1] or places & put.keys())
     conditions = {
         "several-sessions": others,
         "newer": any(at > opened for at in others.values()),
@@ -258,7 +259,7 @@ def _of_sizes(graph: Graph, round: SeededInputs) -> set[str]:
     empty = {name for name, value in values.items() if 0 in value.sizes}
     outputs = empty & set(graph.outputs)
     nodes = [node for node in graph.nodes if empty & node.reads()]
-    # nodes without lines have a descriptor, whose sizes agree
+    # other nodes have a descriptor, whose sizes agree
     scatters = [n.inputs for n in graph.nodes if n.lines and {"Scatter", "ScatterElements"} & {*n.operators()}]
     conditions = {
         "full-from-empty": any(set(node.outputs) - empty for node in nodes),

@@ -332,7 +332,7 @@ def _computed(
     rounds = not _EXACT["always"].issuperset(used)
     exactly = _EXACT["always"] | _EXACT["whole"] | _EXACT["sums"]
     whole_only = exactly.issuperset(used)
-    if "ThresholdedRelu" in used and not exactly.issuperset({*used} - {"ThresholdedRelu"}):  # it jumps
+    if "ThresholdedRelu" in used and not exactly.issuperset({*used} - {"ThresholdedRelu"}):  # its value jumps
         raise Invalid("an output depends on rounding")
     outputs = _run(kernel, arrays)
     known = _inferred(kernel, tuple(item and Value(*item[:2]) for item in key))
@@ -369,13 +369,15 @@ def _computed(
 
 
 def _shifted(array: np.ndarray | None, width: float, sign: int) -> np.ndarray | None:
-    """Returns an array whose elements are off by `width`, in both directions; with sign 0, whose elements are 0 where
-    they may be, so that a NonZero finds fewer of them.
+    """Returns an array whose elements are off by `width`: some are larger, the others smaller.
+
+    The other sign exchanges the two. With sign 0, each element that is at most `width` away from 0 becomes 0: a NonZero
+    finds fewer elements then.
     """
     if array is None or not width or array.dtype.kind != "f":
         return array
     if not sign:
         return np.where(np.abs(array) <= width, np.zeros((), array.dtype), array)
-    signs = sign - 2 * sign * (np.arange(array.size) * 7 % 3 % 2)
-    # without dimensions, NumPy's sum is a scalar and no array
+    signs = sign * (1 - 2 * (np.arange(array.size) * 7 % 3 % 2))
+    # if the array has no dimensions, NumPy's sum is a scalar: asarray makes it an array again
     return np.asarray(array + width * signs.reshape(array.shape), array.dtype)

@@ -112,8 +112,9 @@ def smaller_graphs(plan: Plan) -> Iterator[Plan]:
 
 
 def plainer_actions(plan: Plan) -> Iterator[Plan]:
-    """Gives plans in which all runs are on numbers, or one action is plainer: its setup, its values, or what it does
-    with its outputs.
+    """Gives a plan whose runs take plain numbers in place of OrtValues.
+
+    Then gives plans in which one action is plainer: its setup, its values, or what it does with its outputs.
     """
     puts = {action.value: action.round for action in plan.actions if isinstance(action, Putting)}
     yield _with(plan, actions=tuple(_on_numbers(action, puts) for action in plan.actions))
@@ -123,7 +124,7 @@ def plainer_actions(plan: Plan) -> Iterator[Plan]:
 
 
 def _on_numbers(action: AnyAction, puts: Mapping[str, SeededInputs]) -> AnyAction:
-    """Returns a run on the numbers that were put into one of its OrtValues, in place of OrtValues."""
+    """Returns a run that takes plain numbers: those that were put into one of its OrtValues. Other actions stay."""
     if not isinstance(action, Running) or not action.values:
         return action
     return _with(action, values={}, method="run", round=puts.get(min(action.values.values()), action.round))

@@ -137,8 +137,9 @@ class Operator:
       inputs and attributes; the constant inputs are among the attributes, and so is the opset of a given node.
       `descriptors_of_node` itself is None if
       `onnx_operator` is None.
-    - `outputs_of_node(desc, output)`: the outputs of the descriptor, of the one output of a node whose sizes depend on
-      the data; None if a node cannot give this. None: a node has the outputs of the descriptor.
+    - `outputs_of_node(desc, output)`: for a node with one output, whose sizes depend on the data. Returns the outputs
+      of the descriptor that this output stands for, or None if no input gives such an output. `outputs_of_node` itself
+      is None if the node has the descriptor's own outputs.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one
       coordinate, each with a name for its case id.
     """

@@ -17,9 +17,6 @@ from ..tensors import DataType, Tensor
 from . import size_classes
 from .contract import Attributes, Operator
 
-MOST_ELEMENTS = 2048
-"""The most elements of an input that is judged by the page: each one counts all before it."""
-
 
 def expansion(desc: OperatorDesc) -> Expansion:
     """Returns x as one coordinate per dimension of the input, and y as one per dimension of the count."""
@@ -37,8 +34,6 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     """Returns the descriptor that the DirectML EP makes of a NonZero node."""
     if not data.sizes:
         raise InputError("an element without dimensions has no coordinates")
-    if data.element_count > MOST_ELEMENTS:
-        raise InputError(f"opmap does not compute it: the input has more than {MOST_ELEMENTS} elements")
     sizes = pad(data.sizes)
     return descriptor_class("NONZERO_COORDINATES", expansion)(
         input_tensor=TensorDesc(data.data_type, sizes),
@@ -48,7 +43,10 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
 
 
 def outputs_of_node(desc: OperatorDesc, output: Tensor) -> list[Tensor] | None:
-    """Returns the count and the coordinates, of the output of a node: a row of coordinates for each dimension."""
+    """Returns the count and the coordinates that the output of a NonZero node stands for.
+
+    This output has a row for each dimension, and a column for each element that is not 0.
+    """
     of_count, of_rows = desc.outputs.values()
     rows, columns = of_rows.sizes[-2:]
     if output.data_type is not DataType.INT64 or len(output.sizes) != 2 or output.sizes[0] != columns:

@@ -368,7 +368,7 @@ def numbers_of(data_type: DataType, column: Elements, held_by: DataType | None =
 
 
 def _partial(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function, with None in place of a PseudocodeError, as for a division by 0."""
+    """Returns a function that gives None where the given one raises a PseudocodeError, as a division by 0 does."""
 
     def partial(*operands: Any) -> Any:
         try:

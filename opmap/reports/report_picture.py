@@ -134,9 +134,11 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     revealed = [address for address in read if address >= 0]
     first = next((at for at, address in zip(places, read, strict=True) if address >= 0), places[0])
     expected.marks[first] = RIGHT
-    source, fields = case.desc.origins(case.tensors)[first], case.desc.own_spec.pseudocode.tensors
+    # a computed value may come from many elements, and not from one
+    source = None if case.desc.spec().computes_values else case.desc.origins(case.tensors)[first]
+    fields = case.desc.own_spec.pseudocode.tensors
     for mark, address in [
-        *([(SOURCE, source)] if source is not None and not case.desc.spec().computes_values else []),
+        *([(SOURCE, source)] if source is not None else []),
         *((READ, a) for a in revealed[:MOST_READ]),
     ]:
         for name, place in source_of(case, address):

@@ -228,7 +228,8 @@ def descriptor(
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
     try:
-        _ = desc.access
+        for name in desc.outputs:  # each has pseudocode of its own
+            _ = desc.of_output(name).access
     except PseudocodeError as error:  # its reductions go over too many positions
         raise InputError(f"opmap does not compute it: {error.problem}") from None
     return desc
