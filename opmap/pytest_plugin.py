@@ -124,8 +124,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
     Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
 
-    A run whose cases are all skipped because they are dangerous fails too, and if the provider is required, one without
-    a proven case.
+    A run whose provider was given no case fails too, and if the provider is required, one without a proven case.
     """
     state = session.config.stash[_STATE]
     state.end(exitstatus)
@@ -134,7 +133,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     lacking = bool(state.tally.ran or state.required) and not state.tally.shown
     # A run of contract probes alone has no cases. A session that uses nothing of opmap must not load it here.
     unproven = lacking and not state.session.selection.only_contract
-    state.red = bool(unproven or state.tally.only_skipped or state.problems() or state.unwritten)
+    state.red = bool(unproven or state.tally.nothing_given or state.problems() or state.unwritten)
     if exitstatus == pytest.ExitCode.OK and state.red:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

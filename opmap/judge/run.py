@@ -116,7 +116,8 @@ class Results:
     def red(self, *, required: bool, flaky: bool = True) -> bool:
         """Returns whether the run is red: an item failed, or items ran and nothing shows that one ran on the provider.
 
-        A run in which each item was skipped because it is dangerous is red too. `flaky` is whether flaky cases count.
+        A run whose provider was given no item is red too: ONNX cannot express them, or they are dangerous. `flaky` is
+        whether flaky cases count.
 
         If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
         """
@@ -125,7 +126,7 @@ class Results:
         unproven = bool(of_cases) and not any(record.proven or record.asserted for record in of_cases)
         lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
         failed = any(flaky or record.verdict is not Verdict.FLAKY for record in self.failures())
-        return failed or unproven or self.tally().only_skipped or (required and lacking)
+        return failed or unproven or self.tally().nothing_given or (required and lacking)
 
     def tally(self) -> Tally:
         """Returns the counts of the cases."""
@@ -159,11 +160,11 @@ class Results:
         unsupported = [r.message for r in cases if r.verdict == Verdict.UNSUPPORTED]
         if unsupported and len(unsupported) == len(cases):
             lines.append(f"unsupported: {unsupported[0]} ({unsupported.count(unsupported[0])} of {len(cases)} cases)")
+        elif tally.nothing_given:
+            lines.append(f"nothing was tried: {self.records[0].message}")
         not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
         if not_run:
             lines.append(f"not run: {not_run.message}")
-        if tally.only_skipped:
-            lines.append(f"nothing was tried: {self.records[0].message}")
         if self.left:
             stopped = f"stopped after {len(self.failures())} failures, " if self.max_failures else ""
             lines.append(f"{'interrupted, ' if self.interrupted else stopped}{self.left} cases left")

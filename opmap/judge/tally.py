@@ -15,10 +15,10 @@ if TYPE_CHECKING:  # it needs the cases
 
 @dataclass
 class Tally:
-    """The counts of one run. Probes and contract probes count in `answers` and `skipped` alone.
+    """The counts of one run. Probes and contract probes count in `answers` and `left_out` alone.
 
-    `answers` is the number of all items, and `skipped` that of those which are dangerous and were not tried. `judged`
-    cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the provider
+    `answers` is the number of all items, and `left_out` that of those which the provider was not given, though it is
+    there: ONNX cannot express them, or they are dangerous. `judged` cases have a verdict, `ran` of them were given to the provider. Of `proven` ones it is proven that the provider
     asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `changes` counts what
     became of the items since a baseline. `counts` has the verdicts of cases, probes and contract probes.
     """
@@ -28,7 +28,7 @@ class Tally:
     proven: int = 0
     asserted: int = 0
     answers: int = 0
-    skipped: int = 0
+    left_out: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     counts: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter(), Counter()))
 
@@ -37,7 +37,7 @@ class Tally:
         self.answers += 1
         self.changes.update([record.change] if record.change else [])
         self.counts[1 if record.is_probe else 2 if record.is_contract else 0][record.verdict] += 1
-        self.skipped += record.verdict == Verdict.SKIPPED
+        self.left_out += not (record.ran or record.verdict == Verdict.NOT_RUN)
         if not (record.is_probe or record.is_contract):
             self.judged += 1
             self.ran += record.ran
@@ -50,9 +50,9 @@ class Tally:
         return bool(self.proven or self.asserted)
 
     @property
-    def only_skipped(self) -> bool:
-        """Whether each item is dangerous and was not tried. Such a run is red."""
-        return bool(self.answers) and self.skipped == self.answers
+    def nothing_given(self) -> bool:
+        """Whether the provider is there and was given no item. Such a run is red."""
+        return bool(self.answers) and self.left_out == self.answers
 
     def sentence(self, where: str) -> str:
         """Returns how many cases are proven to have run on the provider, and how many are asserted.

@@ -173,8 +173,13 @@ class Operator:
     def lowering(self, desc: OperatorDesc) -> Lowering:
         """Returns the ONNX node of a packed descriptor. Raises MappingError if ONNX cannot express the descriptor."""
         if self.lower is None:
-            message = f"DML_OPERATOR_{self.name} has no ONNX operator; only a provider that takes cases can run it"
-            raise not_expressible(message)
+            node = self.onnx_operator
+            why = (
+                f"no model: the data decide the sizes of {node} (`opmap check` judges nodes)"
+                if node
+                else "no ONNX operator"
+            )
+            raise not_expressible(f"DML_OPERATOR_{self.name} has {why}; only a provider that takes cases can run it")
         if not self.takes(desc.first_data.data_type):
             raise not_expressible(f"{self.onnx_operator} takes no tensors of {desc.first_data.data_type.name}")
         return self.lower(desc)

@@ -195,6 +195,15 @@ class TestTier:
         assert results.red(required=False)
         assert results.tally().judged == 1
 
+    @pytest.mark.parametrize(("verdict", "red"), [("not-expressible", True), ("unsupported", True), ("not-run", False)])
+    def test_nothing_given(self, verdict, red):
+        """A run whose provider was given nothing is red; one whose provider is missing is not."""
+        results = Results()
+        results.add(Record(case="gather/a", verdict=Verdict(verdict)))
+        assert red == results.red(required=False)
+        results.add(Record(case="contract/a/b", verdict=Verdict.PASS))
+        assert not results.red(required=False)
+
 
 def test_beside():
     """A provider beside another one has the same settings and another child."""

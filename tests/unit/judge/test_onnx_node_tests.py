@@ -218,7 +218,7 @@ def reason(record):
 
 MODELS = sorted((Path(__file__).parents[1] / "inputs").glob("m_*.onnx"))
 NO_MODEL = {"m_where": "Strides"}
-"""Models that are not written again, with the reason: ONNX has no strides."""
+"""Models that are not written again, with the reason: ONNX has no strides. The CPU EP is no judge of their case."""
 
 
 class TestOneNode:
@@ -226,9 +226,10 @@ class TestOneNode:
 
     @pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
     def test_commands(self, model, tmp_path, capsys):
-        mapped = 2 if model.stem in NO_MODEL else 0
+        mapped, unjudged = (2, 1) if model.stem in NO_MODEL else (0, 0)
 
         assert mapped == main(["build", str(model), "-o", str(tmp_path / "mapped.onnx")]), capsys.readouterr().err
         assert NO_MODEL.get(model.stem, "") in capsys.readouterr().err
-        for words in (["diagnose"], ["check"], ["export", "-o", str(tmp_path / "exported")]):
-            assert 0 == main([words[0], str(model), *words[1:], "--provider", "cpu"]), capsys.readouterr().err
+        exported = ["-o", str(tmp_path / "exported")]
+        for code, command, *words in ((unjudged, "diagnose"), (0, "check"), (0, "export", *exported)):
+            assert code == main([command, str(model), *words, "--provider", "cpu"]), capsys.readouterr().err
