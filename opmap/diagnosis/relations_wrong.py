@@ -184,9 +184,14 @@ class WrongOutput:
 
     @property
     def read(self) -> Numbers:
-        """For each wrong element, the address in `data` of the only element with its bits; -1 if it is not one."""
+        """For each wrong element, the address in `data` of the only element with its bits; -1 if it is not one.
+
+        It is -1 everywhere if the output has another data type than the data: then nothing is moved.
+        """
         counts, addresses = self._places
-        return np.where(counts == 1, addresses, -1)
+        desc = self.case.desc
+        moved = {t.data_type for t in desc.moved(self.case.tensors).values()} == {desc.output.data_type}
+        return np.where((counts == 1) & moved, addresses, -1)
 
     @cached_property
     def information(self) -> float:

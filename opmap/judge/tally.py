@@ -19,9 +19,9 @@ class Tally:
 
     `answers` is the number of all items, and `left_out` that of those which the provider was not given, though it is
     there: ONNX cannot express them, or they are dangerous. `judged` cases have a verdict, `ran` of them were given to
-    the provider. Of `proven` ones it is proven that the provider
-    asked for ran them; of `asserted` ones the provider says so itself, and nothing proves it. `changes` counts what
-    became of the items since a baseline. `counts` has the verdicts of cases, probes and contract probes.
+    the provider. Of `proven` ones it is proven that the provider asked for ran them; of `asserted` ones the provider
+    says so itself, and nothing proves it. `changes` counts what became of the items since a baseline. `counts` has the
+    verdicts of cases, probes and contract probes.
     """
 
     judged: int = 0

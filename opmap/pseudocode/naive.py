@@ -7,7 +7,7 @@ access map and no compiled code. `opmap explain` prints its results, and tests c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, cast
 
@@ -53,6 +53,7 @@ class Origin:
     tensor: str | None = None
     address: int | None = None
     value: int | None = None
+    operands: Sequence[tuple[str, int]] = ()
 
 
 def evaluate(
@@ -115,6 +116,7 @@ def _written(line: Line, reader: _Reader, at: Position, ignores_outside: bool) -
     writers: list[Origin] = []
     refused = None
     for coordinates in _coordinates(line, reader.sizes, at):
+        reader.read.clear()
         target_text, target = reader.resolve(line.target, coordinates)
         guard = ""
         if line.guard is not None:
@@ -131,7 +133,7 @@ def _written(line: Line, reader: _Reader, at: Position, ignores_outside: bool) -
             if target is None and not ignores_outside:
                 return Origin(f"{text}: a write out of range has no documented target")
             if target == at:
-                writers.append(Origin(text, value=value))
+                writers.append(Origin(text, value=value, operands=reader.operands))
             continue
         source_text, source = reader.resolve(line.source, coordinates)
         text = f"{guard}{target_text} = {source_text}"
@@ -145,7 +147,8 @@ def _written(line: Line, reader: _Reader, at: Position, ignores_outside: bool) -
         if target == at and source is None:
             writers.append(Origin(text))
         elif target == at and source is not None:
-            writers.append(Origin(text, line.source.tensor, _address(source, reader.sizes[line.source.tensor])))
+            address = _address(source, reader.sizes[line.source.tensor])
+            writers.append(Origin(text, line.source.tensor, address, operands=reader.operands))
     if len(writers) > 1:
         return Origin(f"{writers[0].text} and {writers[1].text}: two writes to one element have no documented order")
     return writers[0] if writers else refused if line.target.names_positions else None
@@ -185,13 +188,26 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
 class _Reader:
     """The tensors, by the pseudocode's names.
 
-    The elements of `indices` are integers, all others are bit patterns of `types`.
+    The elements of `indices` are integers, all others are bit patterns of `types`. `read` has the elements that were
+    read.
     """
 
     sizes: Mapping[str, Position]
     tensors: Tensors
     types: Mapping[str, DataType]
     indices: set[str]
+    read: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def operands(self) -> Sequence[tuple[str, int]]:
+        """The elements that were read, each once."""
+        return tuple(dict.fromkeys(self.read))
+
+    def element(self, tensor: str, place: Position) -> int:
+        """Returns an element: an integer of an index tensor, a bit pattern of another one."""
+        address = _address(place, self.sizes[tensor])
+        self.read.append((tensor, address))
+        return self.tensors[tensor][address]
 
     def written(
         self, node: Subscript, coordinates: Mapping[str, int], output: DataType
@@ -222,7 +238,7 @@ class _Reader:
                 return Constant(coordinates[name]), coordinates[name]
             case Reference(tensor):
                 word, place = self.resolve(node, coordinates)
-                bits = None if place is None else self.tensors[tensor][_address(place, self.sizes[tensor])]
+                bits = None if place is None else self.element(tensor, place)
                 own = None if tensor in self.indices else self.types.get(tensor)
                 if own is None or bits is None:
                     return Name(f"({word} = {bits})"), bits
@@ -283,7 +299,7 @@ class _Reader:
                 case Reference():
                     word, place = self.resolve(coordinate, coordinates)
                     assert place is not None, "an index tensor is read at positions of the loops, which are in range"
-                    index = self.tensors[coordinate.tensor][_address(place, self.sizes[coordinate.tensor])]
+                    index = self.element(coordinate.tensor, place)
                     word += f" = {index}"
                     if not -size <= index < size:
                         word += f", outside [{-size}, {size - 1}]"

@@ -3,7 +3,7 @@ instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -28,10 +28,11 @@ MOST_CHARACTERS = 12
 MAX_DRAWN = 2**20
 """The largest tensor, in elements, of which a picture is made."""
 
-WRONG, RIGHT, READ, SOURCE, USED = "wrong", "right", "read", "source", "used"
+WRONG, RIGHT, READ, SOURCE, OPERAND, USED = "wrong", "right", "read", "source", "operand", "used"
 
 MARKS: Mapping[str, str] = {
     USED: "the index of the element",
+    OPERAND: "an element that the value is computed from",
     SOURCE: "the element that the documentation says",
     READ: "the element that was read instead",
     RIGHT: "the expected element",
@@ -127,42 +128,25 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
 
 def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, actual: _Shown) -> str:
     """Marks the wrong elements, and the elements that belong to them. Returns a sentence about the first one."""
-    case, places, read = wrong.case, [int(at) for at in wrong.wrong], [int(address) for address in wrong.read]
+    places, read = [int(at) for at in wrong.wrong], [int(address) for address in wrong.read]
     actual.marks = dict.fromkeys(places, WRONG)
     if not places:
         return "no element differs"
     revealed = [address for address in read if address >= 0]
     first = next((at for at, address in zip(places, read, strict=True) if address >= 0), places[0])
     expected.marks[first] = RIGHT
-    # a computed value may come from many elements, and not from one
-    source = None if case.desc.spec().computes_values else case.desc.origins(case.tensors)[first]
+    case, indices = wrong.case, wrong.case.desc.index_tensors()
+    origin = case.desc.trace(unravel(first, case.desc.output.sizes), case.tensors)
     fields = case.desc.own_spec.pseudocode.tensors
-    for mark, address in [
-        *([(SOURCE, source)] if source is not None else []),
-        *((READ, a) for a in revealed[:MOST_READ]),
-    ]:
-        for name, place in source_of(case, address):
-            if name in fields:  # the number 0 is no tensor that is shown
-                inputs[fields[name]].marks.setdefault(place, mark)
-    for name, address in _indices_of(case, first):
-        inputs[name].marks.setdefault(address, USED)
+    marked = [(SOURCE, (origin.tensor, origin.address))] if origin.tensor else []
+    marked += [(READ, place) for address in revealed[:MOST_READ] for place in source_of(case, address)]
+    marked += [(USED if fields.get(at[0]) in indices else OPERAND, at) for at in origin.operands]
+    for mark, (name, address) in marked:
+        if name in fields:  # the number 0 is no tensor that is shown
+            inputs[fields[name]].marks.setdefault(address, mark)
     (wanted,), (got,) = expected.texts([first]), actual.texts([first])
     element = f"{case.desc.output_label}{list(unravel(first, case.desc.output.sizes))}"
     return f"{len(places)} of {len(actual.bits)} elements are wrong; {element} must be {wanted}, got {got}"
-
-
-def _indices_of(case: Case, element: int) -> Iterator[tuple[str, int]]:
-    """Yields the field and the address of each index that an output element is read with.
-
-    Yields none if another statement than one that visits the output in its order writes the element.
-    """
-    fields = case.desc.own_spec.pseudocode.tensors
-    moves = case.desc.access.moves
-    if len(moves) != 1 or not moves[0].target.in_order:
-        return
-    at = unravel(element, case.desc.output.sizes)
-    for read in moves[0].source.reads:
-        yield fields[read.tensor], read.offset + sum(at[loop] * step for loop, step in read.steps)
 
 
 def _grid(shown: _Shown, marks: Mapping[int, str]) -> Grid:

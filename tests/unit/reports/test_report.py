@@ -266,6 +266,33 @@ class TestPicture:
         } == marks
 
     @pytest.mark.parametrize(
+        ("case_id", "marks"),
+        [
+            ("reduce/example.1", {"input": {0: "operand", 3: "operand", 6: "operand"}}),
+            ("argmax/example.1", {"input": {0: "operand", 3: "operand", 6: "operand"}}),
+            ("top_k/example.1", {"input": {0: "operand", 1: "operand", 2: "operand", 3: "source"}}),
+            ("max_pooling/example.1", {"input": dict.fromkeys((0, 1, 4, 5), "operand")}),
+            (
+                "convolution_integer/example.3",
+                {
+                    "input": {0: "operand", 1: "operand"},
+                    "inputZeroPoint": {0: "operand"},
+                    "filter": {0: "operand", 1: "operand"},
+                },
+            ),
+            ("element_wise_if/example.1", {"condition": {0: "used"}, "a": {0: "source"}, "b": {}}),
+            ("gather_nd/example.1", {"input": {2: "source"}, "indices": {0: "used"}}),
+        ],
+    )
+    def test_operands(self, case_id, marks):
+        """Each element that a computed value is computed from is marked, and no other."""
+        case = find_case(case_id)
+
+        inputs = picture(case, [bits ^ 1 for bits in case.expected]).grids[:-2]
+
+        assert marks == {g.title.split("  ")[0]: {a: c.mark for a, c in g.cells.items() if c.mark} for g in inputs}
+
+    @pytest.mark.parametrize(
         ("data_type", "expected", "actual", "drawn", "whole"),
         [
             (DataType.FLOAT32, 0x7FA00001, 0x7FE00001, ["NaN 7fa00001", "NaN 7fe00001"], "NaN 7fe00001"),
