@@ -91,22 +91,21 @@ def _beyond(outcome: Outcome) -> str | None:
 
 
 def decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: Provider) -> dict[str, Any]:
-    """Returns verdict, stage and message of a case that an exception ended."""
+    """Returns verdict, stage and message of a case that an exception ended.
+
+    An EP that is not DirectML's may refuse an index that is out of range. DirectML cannot: it takes indices where they
+    are, on the device.
+    """
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
-    undocumented = any(map(undefined, outcome.inputs.all_expected.values()))
-    beyond = _beyond(outcome)
-    if undocumented or outcome.case.index_pattern == FAR:
-        beyond = (
-            "an index is out of range" if outcome.case.desc.index_tensors() else "elements have no documented value"
-        )
-    if refused and beyond and (undocumented or not provider.directml):
-        message = f"{beyond}, and {provider.name} refused it: {error}"
+    undocumented = any(map(undefined, outcome.inputs.all_expected.values())) and outcome.case.desc.index_tensors()
+    outside = "an index is out of range" if undocumented or outcome.case.index_pattern == FAR else None
+    if refused and not (provider.directml or provider.direct) and (beyond := outside or _beyond(outcome)):
         return {
             "verdict": Verdict.OBSERVED if undocumented else Verdict.UNSUPPORTED,
             "stage": Stage.RUN,
-            "message": message,
+            "message": f"{beyond}, and {provider.name} refused it: {error}",
         }
     if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
         message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"

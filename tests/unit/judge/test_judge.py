@@ -265,11 +265,14 @@ class TestObserved:
         assert record.good and record.contradiction is None
 
     def test_without_indices(self):
-        """Of an operator without indices, no index is out of range."""
+        """A computed value that is not documented is no reason to refuse a case."""
         record = judge(RuntimeError("it is full"), find_case("fill_value_sequence/float32/d4/-/-.3710cc"))
-        assert "observed" == record.verdict
-        assert "elements have no documented value, and mine refused it: RuntimeError: it is full" == record.message
-        assert record.contradiction is None
+        assert ("error", "run", "RuntimeError: it is full") == (record.verdict, record.stage, record.message)
+
+    def test_directml_refuses_no_index(self):
+        """DirectML takes the indices where they are, on the device: an error there has another reason."""
+        named = dataclasses.replace(CPU, name="DmlExecutionProvider")
+        assert "error" == Judge(named)(gather(indices=OUT_OF_RANGE)).verdict
 
     def test_a_provider_that_answers(self):
         """The documented elements are right; the record holds the others as they came."""
