@@ -111,13 +111,13 @@ def processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def judged(name: str, tier: str = "smoke") -> Told:
+def judged(name: str, tier: str = "smoke", *, operators: tuple[str, ...] = ()) -> Told:
     """Runs `validate` and `diagnose` on a backend, and returns what they tell.
 
-    A backend that crashes runs in a worker.
+    A backend that crashes runs in a worker. `operators` are those whose cases run; all if there are none.
     """
     in_process = not any(bug.titles == "crash" for bug in bugs(name))
-    options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process}
+    options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process, "operator": operators}
     start = processor_seconds()
     with ValidationRun(SessionOptions.read(options)) as session:
         session.judge_all()
