@@ -13,7 +13,7 @@ from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from ..errors import PseudocodeError, RuleError, shown
+from ..errors import InputError, PseudocodeError, RuleError, shown
 from ..pseudocode import (
     ZERO,
     AccessMap,
@@ -289,6 +289,17 @@ class OperatorDesc:
         violations = self.violations(feature_level=feature_level)
         if violations:
             raise RuleError(violations, path=path)
+
+    def check_computed(self, *, path: str | None = None) -> None:
+        """Raises InputError if the pseudocode of an output goes over more positions than opmap computes.
+
+        `path` is the place of the descriptor in its file. Called for valid descriptors only.
+        """
+        try:
+            for name in self.outputs:
+                _ = self.of_output(name).access
+        except PseudocodeError as error:
+            raise InputError(f"opmap does not compute it: {error.problem}", path=path) from None
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
         """Gives a violation for each name, type and dimension count that the feature level does not support."""

@@ -158,8 +158,8 @@ class _Loops:
                 conditions.append(Computed("<=" if span.closed else "<", (LoopPosition(position), stop)))
             inside.numbers = {**inside.numbers, str(span.variable): position}
             inside.sizes = (*inside.sizes, max(bounds[1] + span.closed, 0))
-        if prod(inside.sizes) > LONGEST_REDUCTION:
-            raise PseudocodeError(f"{node} goes over more than {LONGEST_REDUCTION} positions")
+        if (positions := prod(inside.sizes)) > LONGEST_REDUCTION:
+            raise PseudocodeError(f"{node} must go over at most {LONGEST_REDUCTION} positions, got {positions}")
         if node.condition is not None:
             conditions.insert(0, inside._value(node.condition, sources))
         condition = reduce(lambda a, b: Computed("and", (a, b)), conditions, cast("Expression", 1))

@@ -37,6 +37,9 @@ from ...vocabulary import Fate, JudgedBy, Stage, Verdict
 _MOST_LINES = 10
 """How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
 
+_BAD = (Stage.READ, Stage.VALIDATE)
+"""The stages of an error that is in the file."""
+
 _OF_LATER_DATA = re.compile(r"test_data_set_[^0]\d*/").match
 """Whether the name of a result begins with a set of test data that is not the first one."""
 
@@ -93,7 +96,9 @@ def _next(session: ValidationRun, options: Namespace) -> list[str]:
     """
     records = session.results.records
     wrong = [
-        record for record in records if record.failed and record.operator and not _OF_LATER_DATA(record.case or "")
+        record
+        for record in records
+        if record.failed and record.operator and record.stage not in _BAD and not _OF_LATER_DATA(record.case or "")
     ]
     if not wrong or options.dim or options.inputs:
         return []
@@ -139,7 +144,7 @@ class _File:
                     records.append(record)
                     advance()
         finally:  # after Ctrl-C, what was judged before
-            bad = [record for record in records if record.stage in (Stage.READ, Stage.VALIDATE)]
+            bad = [record for record in records if record.stage in _BAD]
             self._print_bad(bad)
             if not self.quiet:
                 self._print([record for record in records if record not in bad])

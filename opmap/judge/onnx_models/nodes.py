@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from ...descriptors import OperatorDesc, TensorDesc, pad
-from ...errors import InputError, PseudocodeError, names
+from ...errors import InputError, names
 from ...limits import MAX_COMMANDS, MAX_ELEMENTS
 from ...operators import OPERATORS, Operator, emitted, operator_of
 from ...operators.contract import one_number
@@ -227,11 +227,7 @@ def descriptor(
         raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
-    try:
-        for name in desc.outputs:  # each has pseudocode of its own
-            _ = desc.of_output(name).access
-    except PseudocodeError as error:  # its reductions go over too many positions
-        raise InputError(f"opmap does not compute it: {error.problem}") from None
+    desc.check_computed()
     return desc
 
 

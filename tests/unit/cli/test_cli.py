@@ -257,6 +257,23 @@ class TestCheck:
         assert records[0]["error_at"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
+    def test_more_than_opmap_computes(self, tmp_path, run_opmap):
+        """A dispatch whose pseudocode goes over too many positions is refused; the other dispatches are judged."""
+
+        def enlarge(model):
+            desc = model["dispatchables"]["top_k1_example.1"]["desc"]
+            desc["InputTensor"]["Sizes"] = [1, 1, 3, 2049]
+
+        file = write(tmp_path / "large.json", "top_k1/example.1", "gather/example.1", change=enlarge)
+        where = f'{file}: $.dispatchables["top_k1_example.1"].desc: opmap does not compute it: count('
+
+        out, err = run_opmap(2, "check", file, "--provider", "cpu")
+        assert "pass  " in out and "next:" not in out
+        assert err.startswith(f"opmap: {where}")
+        assert err.endswith(" must go over at most 4194304 positions, got 12595203\n")
+        for words in (["build", "-o", tmp_path / "x.onnx"], ["explain"]):
+            assert where in run_opmap(2, *words, file, "--node", "top_k1_example.1").err
+
     @pytest.mark.parametrize(
         "at, judged",
         [("session.session.open_judge", 0), ("session.session.ValidationRun.judge_dispatch", 1)],

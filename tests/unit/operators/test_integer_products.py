@@ -205,4 +205,4 @@ class TestBadInput:
         )
         onnx.save(model, tmp_path / "model.onnx")
         assert 0 == main(["check", str(tmp_path / "model.onnx"), "--provider", "cpu"])
-        assert "goes over more than 4194304 positions" in capsys.readouterr().out
+        assert "must go over at most 4194304 positions, got 16777216" in capsys.readouterr().out

@@ -176,7 +176,7 @@ class TestValues:
             ("output[x] = sum(max(b[y] for y in [0, 2)) for y in [0, 4))", "y is a coordinate already"),
             ("output[x] = sum(b[y] for y in [x - 1, x])", "coordinates that are at least 0"),
             ("output[x] = sum(b[y] for y in [0, x + 1])", "y runs to 4, the dimension has 4"),
-            ("output[x] = sum(1 for y in [0, 1048577))", "goes over more than 4194304 positions"),
+            ("output[x] = sum(1 for y in [0, 1048577))", "must go over at most 4194304 positions, got 4194308"),
             ("output[x] = a[x] & 256", "256 is no bit pattern of UINT8"),
         ],
     )
