@@ -13,7 +13,7 @@ from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from ..errors import InputError, PseudocodeError, RuleError, shown
+from ..errors import PseudocodeError, RuleError, shown
 from ..pseudocode import (
     ZERO,
     AccessMap,
@@ -290,16 +290,18 @@ class OperatorDesc:
         if violations:
             raise RuleError(violations, path=path)
 
-    def check_computed(self, *, path: str | None = None) -> None:
-        """Raises InputError if the pseudocode of an output goes over more positions than opmap computes.
+    @property
+    def not_computed(self) -> str | None:
+        """Why opmap does not compute an output of a valid descriptor; None if it computes all.
 
-        `path` is the place of the descriptor in its file. Called for valid descriptors only.
+        The pseudocode of an output may go over too many positions.
         """
         try:
             for name in self.outputs:
                 _ = self.of_output(name).access
         except PseudocodeError as error:
-            raise InputError(f"opmap does not compute it: {error.problem}", path=path) from None
+            return f"opmap does not compute it: {error.problem}"
+        return None
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
         """Gives a violation for each name, type and dimension count that the feature level does not support."""

@@ -55,7 +55,7 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     count, ones = len(spatial), (1,) * len(spatial)
     strides, dilations = attributes.get("strides", ones), attributes.get("dilations", ones)
     windows = spatial if attributes["op_type"] == "GlobalMaxPool" else attributes["kernel_shape"]
-    if attributes.get("storage_order"):
+    if attributes.get("storage_order") and count > 1:
         raise InputError("storage_order must be 0: the DirectML EP does not take another one")
     pads, auto_pad = attributes.get("pads") or (0,) * 2 * count, attributes.get("auto_pad", "NOTSET")
     if auto_pad != "NOTSET":
@@ -88,6 +88,18 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
         dimension_count=len(sizes) - 2,
         **members,
     )
+
+
+def left_open(attributes: Attributes) -> str | None:
+    """Returns a text if the node counts indices along columns.
+
+    onnx's reference evaluator gives other indices than ONNX defines (1.23.2). Along one dimension, rows and columns are
+    the same.
+    """
+    windows = attributes.get("kernel_shape", ())
+    if not attributes.get("storage_order") or attributes.get("num_outputs", 1) == 1 or len(windows) == 1:
+        return None
+    return "with storage_order = 1, nobody who judges gives the indices that ONNX defines"
 
 
 def _same(
@@ -146,6 +158,7 @@ NODE: dict[str, Any] = {
     "newest_opset": OPSET,
     "takes": lambda data_type: takes("MaxPool", OPSET, data_type),
     "beyond_onnx": beyond_onnx,
+    "left_open": left_open,
 }
 
 FAMILY = (

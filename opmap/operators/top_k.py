@@ -42,6 +42,11 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     )
 
 
+def left_open(attributes: Attributes) -> str | None:
+    """Returns a text if the node may give its elements in any order."""
+    return None if attributes.get("sorted", 1) else "with sorted = 0, ONNX leaves the order of the elements open"
+
+
 PARAMETERS = {
     "axis": size_classes.PLACES,
     "k": ("1", "some", "all"),
@@ -70,6 +75,7 @@ FAMILY = (
         classify=classify,
         lower=lower,
         onnx_operator="TopK",
+        left_open=left_open,
         newest_opset=11,
         constant_inputs={1: "K"},
         descriptors_of_node=descriptors_of_node,

@@ -27,7 +27,7 @@ from ..pseudocode import (
     parse_lines,
     statements_of,
 )
-from ..pseudocode.arithmetic import ARITHMETIC
+from ..pseudocode.exactness import is_whole, orders, rounds_nothing
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
@@ -35,9 +35,9 @@ from ..pseudocode.tree import (
     Expression,
     FormulaStatement,
     Name,
-    Operation,
     Reduction,
     Reference,
+    Subscript,
     defined_in,
     lines_in,
     walk,
@@ -334,10 +334,25 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def computes_numbers(self) -> bool:
         """Whether a value that the pseudocode computes is a number, which another provider may round or sign
-        otherwise; and no bit pattern or truth value.
+        otherwise; and no bit pattern, truth value, count or position.
         """
-        computed = (line.source for line in lines_in(self.lines) if not isinstance(line.source, Reference))
-        return any(not isinstance(v, Operation) or ARITHMETIC[v.operator].gives == "number" for v in computed)
+        return not all(map(is_whole, self._computed))
+
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether a value that the pseudocode computes may be rounded or overflow."""
+        return not all(is_whole(value) or rounds_nothing(value) for value in self._computed)
+
+    @cached_property
+    def orders(self) -> bool:
+        """Whether the pseudocode puts elements in order, among which a NaN has no place."""
+        nodes = (node for line in lines_in(self.lines) for node in line.nodes)
+        return orders(nodes) or orders(node for own in defined_in(self.lines) for node in walk(own.value))
+
+    @property
+    def _computed(self) -> list[Subscript]:
+        """The values that the pseudocode computes: those that are no element."""
+        return [line.source for line in lines_in(self.lines) if not isinstance(line.source, Reference)]
 
     @cached_property
     def typed_as(self) -> dict[str, str]:

@@ -74,7 +74,7 @@ class ResolvedModel:
     @cached_property
     def exact(self) -> set[str]:
         """The values of the main graph that have the same bits on every provider."""
-        return exact_values(self.given, {name for name, array in self.computed.items() if array.dtype.kind in "iub"})
+        return exact_values(self.given, {**self.data.inputs, **self.computed})
 
     @property
     def all_cases(self) -> list[NodeCase]:
@@ -128,6 +128,9 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
     for node in nodes:
         try:
             desc, arrays = node_descriptor(node, values, feature_level)
+            if reason := desc.not_computed:
+                cases.append(NodeCase(node, reason=reason))
+                continue
             cases.append(NodeCase(node, case_of(given, node, desc, arrays, _variant(node, constants))))
         except UnknownValue as error:
             cases.append(NodeCase(node, reason=f"the values of its input {error} are not known{problem}"))

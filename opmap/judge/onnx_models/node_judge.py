@@ -13,7 +13,7 @@ import numpy as np
 
 from ...cases.case import Case
 from ...cases.variants import Check
-from ...descriptors import pad
+from ...descriptors import OperatorDesc, pad
 from ...engines.arrays import as_described, dtype_of, from_array, wrong_array
 from ...engines.sessions import CPU
 from ...errors import InputError
@@ -27,7 +27,8 @@ from ..judge import Judge
 from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
 from .node_cases import NodeCase, ResolvedModel, UnknownValue, case_of, node_descriptor
-from .nodes import GivenNode, behind, own_operator, without_bool
+from .nodes import GivenNode, behind, left_open, own_operator, without_bool
+from .onnx_definition import not_fixed, without_signs_of_zeros
 from .values import CpuValues, Opinion, known_values, reference_opinion
 
 REPORT = "opmap's descriptor of this node may be wrong: please report the model"
@@ -75,6 +76,8 @@ class NodeJudge:
             return (), self._record(node, run, verdict=Verdict.NOT_RUN, message=f"not judged: {reason}")
         except InputError as error:
             return (), self._by_onnx(node, run, arrays, error.message)
+        if why := desc.not_computed:
+            return (), self._by_onnx(node, run, arrays, why, desc)
         variant = entry.case.variant if entry.case else "plain"
         case = case_of(self.given, node, desc, tensors, variant)
         return [case], self._by_page(node, run, arrays, case)
@@ -86,6 +89,9 @@ class NodeJudge:
         if record.verdict is Verdict.MISMATCH and (why := no_judge(case, self.provider)):
             message = f"{why}; {record.message}"
             record = msgspec.structs.replace(record, verdict=Verdict.UNSUPPORTED, message=message, kinds=None)
+        elif record.verdict is Verdict.MISMATCH and all(c.actual for c in checks) and (why := left_open(node)):
+            message = f"not judged: {why}; {record.message}"
+            record = msgspec.structs.replace(record, verdict=Verdict.NOT_RUN, stage=None, message=message, kinds=None)
         elif record.verdict is Verdict.MISMATCH:
             record = self._second_opinion(node, run, arrays, record)
         lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
@@ -167,31 +173,50 @@ class NodeJudge:
             return msgspec.structs.replace(record, message=message)
         return record
 
-    def _by_onnx(self, node: GivenNode, run: NodeRun, arrays: Mapping[str, np.ndarray], reason: str) -> Record:
-        """Returns the record of a node without a valid descriptor: its values are those that ONNX defines."""
+    def _by_onnx(
+        self,
+        node: GivenNode,
+        run: NodeRun,
+        arrays: Mapping[str, np.ndarray],
+        reason: str,
+        desc: OperatorDesc | None = None,
+    ) -> Record:
+        """Returns the record of a node that is not judged by a page: its values are those that ONNX defines.
+
+        It has no valid descriptor, or one that opmap does not compute.
+        """
+        if (why_open := not_fixed(node, arrays, desc)) and desc:
+            return self._record(node, run, verdict=Verdict.NOT_RUN, message=f"not judged: {reason}; {why_open}")
         files = {name: array for name, array in self.resolved.data.outputs.items() if name in node.outputs}
-        exact = self.resolved.exact.issuperset(node.proto.input)
+        exact, file = self.resolved.exact.issuperset(node.proto.input), ""
         opinions = self._opinions(node, arrays)
         if self.provider.name == CPU:
             del opinions["the CPU EP"]
         if exact and files:
-            opinions["the file " + self.resolved.data.output_files[next(iter(files))]] = files
+            file = "the file " + self.resolved.data.output_files[next(iter(files))]
+            opinions[file] = files
+        outputs = run.outputs
+        if own_operator(node.proto).descriptor.spec().computes_numbers:
+            outputs = without_signs_of_zeros(outputs)
+            opinions = {name: values and without_signs_of_zeros(values) for name, values in opinions.items()}
         name, values = next(((n, v) for n, v in opinions.items() if v), ("", None))
         if values is None:
             text = f"not judged: {reason}; neither ONNX's definition nor a file gives a value"
             return self._record(node, run, verdict=Verdict.NOT_RUN, message=text)
-        judge = JudgedBy.FILE if values is files else JudgedBy.ONNX
+        judge = JudgedBy.FILE if name == file else JudgedBy.ONNX
         why = f"judged by {name}: {reason}"
-        wrong = _difference(values, run.outputs)
+        wrong = _difference(values, outputs)
+        if wrong and why_open and _alike(values, outputs):
+            message = f"not judged: {reason}; {why_open}, and {name} gives other values"
+            return self._record(node, run, verdict=Verdict.NOT_RUN, message=message)
         if wrong:
-            agree = [n for n, v in opinions.items() if v and _agree(v, run.outputs)]
+            agree = [n for n, v in opinions.items() if v and _agree(v, outputs)]
             stage = Stage.DERIVE if agree else Stage.COMPARE
             verdict = Verdict.ERROR if agree else Verdict.MISMATCH
             message = "; ".join([wrong, *(f"{n} gives the provider's values" for n in agree), why])
             return self._record(node, run, verdict=verdict, stage=stage, message=message, judge=judge)
-        odd = next((n for n, v in opinions.items() if v is files and not _agree(v, run.outputs)), None)
-        if odd:
-            message = f"{odd.removeprefix('the file ')} alone differs: the provider's output is that of {name}; {why}"
+        if file in opinions and not _agree(opinions[file] or {}, outputs):
+            message = f"{file.removeprefix('the file ')} alone differs: the provider's output is that of {name}; {why}"
             return self._record(node, run, verdict=Verdict.ERROR, stage=Stage.COMPARE, message=message, judge=judge)
         fields = decide_right(run.placement, run.fate, self.provider)
         message = "; ".join(filter(None, [fields.get("message"), why]))
@@ -220,6 +245,8 @@ class NodeJudge:
         if not self.resolved.exact.issuperset(node.inputs):
             computed = "nodes before this one compute its inputs, and providers may round differently"
             return None, f"{file} is not compared: {computed}"
+        if why := left_open(node):
+            return None, f"{file} is not compared: {why}"
         checks = self._checks(node, outcome.case, name, data.outputs[name], self.values)
         actual = {other.field: other.actual for other in outcome.checks}
         if problem := next((check.problem for check in checks if check.actual is None), None):
@@ -278,6 +305,11 @@ def _is_right(check: Check) -> bool:
 def equal(array: np.ndarray, other: np.ndarray) -> bool:
     """Returns whether two arrays have the same type, sizes and bits."""
     return array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
+
+
+def _alike(values: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> bool:
+    """Returns whether outputs have the wanted types and sizes."""
+    return all(wrong_array(outputs[name], wanted.dtype, wanted.shape) is None for name, wanted in values.items())
 
 
 def _agree(values: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -80,6 +80,12 @@ def is_ours(node: onnx.NodeProto) -> bool:
         return False
     modes = own_operator(node).modes
     return all(a.i in modes.get(a.name, (a.i,)) for a in node.attribute if a.type == a.INT)
+
+
+def left_open(node: GivenNode) -> str | None:
+    """Returns what ONNX leaves open in the outputs of a node (see `Operator.left_open`)."""
+    attributes = {**(node.attributes or {}), "num_outputs": len(node.outputs)}
+    return own_operator(node.proto).left_open(attributes)
 
 
 def own_operator(node: onnx.NodeProto) -> Operator:
@@ -227,7 +233,6 @@ def descriptor(
         raise InputError(f"{node.op_type} gives {len(desc.outputs)} outputs, the node has {len(node.outputs)}")
     if desc.output.element_count > MAX_ELEMENTS:
         raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
-    desc.check_computed()
     return desc
 
 
@@ -263,34 +268,42 @@ def _data_type(array: np.ndarray) -> DataType:
 # --- what stands between ---
 
 
-def exact_values(given: GivenModel, integers: Collection[str] = ()) -> set[str]:
+def exact_values(given: GivenModel, values: Mapping[str, np.ndarray]) -> set[str]:
     """Returns the values of the main graph that have the same bits on every provider.
 
     These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers.
-    `integers` are the values that are known to be whole numbers.
+    `values` are those that are known.
     """
+    integers = {name for name, array in values.items() if array.dtype.kind in "iub"}
     graph = given.model.graph
     exact = {value.name for value in graph.input} | given.initializers.keys() | {""}
     whole = {value.name for value in graph.input if value.type.tensor_type.elem_type in _WHOLE} | {""}
     whole |= {name for name, tensor in given.initializers.items() if tensor.data_type in _WHOLE} | set(integers)
     for node in graph.node:
         arithmetic = node.op_type in _ARITHMETIC and whole.issuperset(node.input)
-        if (arithmetic or _is_exact(node)) and exact.issuperset(node.input):
+        if (arithmetic or _is_exact(node, values)) and exact.issuperset(node.input):
             exact.update(node.output)
         if arithmetic or node.op_type in ("Shape", "Size"):
             whole.update(node.output)
     return exact
 
 
-def _is_exact(node: onnx.NodeProto) -> bool:
+def _is_exact(node: onnx.NodeProto, values: Mapping[str, np.ndarray]) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
-    casts = node.op_type == "Cast" and any(a.name == "to" and a.i in _WHOLE for a in node.attribute)
-    return (
-        casts
-        or node.op_type in _COPYING
-        or (is_ours(node) and not own_operator(node).descriptor.spec().computes_numbers)
-    )
+    if node.op_type in _COPYING or (
+        node.op_type == "Cast" and any(a.name == "to" and a.i in _WHOLE for a in node.attribute)
+    ):
+        return True
+    if not is_ours(node) or left_open(_node(node, None)):
+        return False
+    spec, known = own_operator(node).descriptor.spec(), [values[name] for name in node.input if name in values]
+    return not spec.computes_numbers and not (spec.orders and has_nan(known))
+
+
+def has_nan(arrays: Iterable[np.ndarray]) -> bool:
+    """Returns whether an array of floats holds a NaN."""
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def constant_values(given: GivenModel) -> set[str]:

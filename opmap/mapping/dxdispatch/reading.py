@@ -95,7 +95,8 @@ class _Reader:
                 self._read[name] = self._dispatchable(name)
             dispatch = self._read[name]
             if dispatch.desc is not None and not dispatch.desc.violations():
-                dispatch.desc.check_computed(path=dispatch.path)
+                if why := dispatch.desc.not_computed:
+                    raise InputError(why, path=dispatch.path)
                 tensors, offsets = self._bound_tensors(command, dispatch.desc, name)
                 dispatch = replace(dispatch, tensors=tensors, offsets=offsets)
             return dispatch

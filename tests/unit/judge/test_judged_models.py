@@ -10,6 +10,7 @@ from onnxruntime import get_available_providers
 from test_onnx_models import checked, one_node
 
 from opmap.cli import main
+from opmap.descriptors.operator_desc import results_of
 from opmap.judge.onnx_models import judging
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -91,6 +92,47 @@ class TestJudge:
         path = write(tmp_path / "m.onnx", f"g (float[{count}] x) => (int64[1,n] y) {{ y = NonZero (x) }}")
         code, (record,) = checked(capsys, path)
         assert (0, "pass", judge) == (code, record["verdict"], record["judge"])
+
+    @pytest.mark.parametrize(
+        ("node", "x", "body", "verdict", "said"),
+        [
+            ("Hardmax", [3.5, 1, 3.5], "pass", "pass", "judged by the CPU EP: opmap does not compute it: "),
+            ("Hardmax", [3.5, 1, 3.5], "outputs['y'] = outputs['y'][:, ::-1]", "mismatch", "must be 1.0, got 0.0"),
+            ("Hardmax", [1, np.nan, 3], "pass", "not-run", "got 9; ONNX does not say where a NaN stands"),
+            ("ReduceMax<axes = [1]>", [-0.0, -1, -2], "outputs['y'] = abs(outputs['y'])", "pass", "judged by"),
+            ("ReduceMax<axes = [1]>", [-0.5, -1, -2], "outputs['y'] = abs(outputs['y'])", "mismatch", "got 0.5"),
+            ("ReduceL1<axes = [1]>", [0.1, 0.2, 0.3], "pass", "not-run", "a number may be rounded or overflow"),
+            ("ReduceL1<axes = [1]>", [2**22, 2**23, 1], "pass", "not-run", "a number may be rounded or overflow"),
+            ("ReduceL1<axes = [1]>", [2**22, -(2**22), 1], "pass", "pass", "judged by the CPU EP"),
+            ("ReduceL1<axes = [1]>", np.int32([2**30, 2**30, 1]), "pass", "not-run", "rounded or overflow"),
+            ("ReduceL1<axes = [1]>", np.int32([2**29, -(2**29), 1]), "pass", "pass", "judged by the CPU EP"),
+        ],
+    )
+    def test_more_positions_than_are_computed(
+        self, node, x, body, verdict, said, planted, tmp_path, capsys, monkeypatch
+    ):
+        """A node beyond opmap's limit is judged by ONNX's definition where that fixes each bit, whoever computes it."""
+        monkeypatch.setattr("opmap.pseudocode.loops.LONGEST_REDUCTION", 2)
+        x = np.array([x], None if isinstance(x, np.ndarray) else np.float32)
+        np.savez(tmp_path / "x.npz", x=x)
+        element = {"f": "float", "i": "int32"}[x.dtype.kind]
+        text = f"g ({element}[1,3] x) => ({element}[1,n] y) {{ y = {node} (x) }}"
+        path = tmp_path / "m.onnx"
+        path.write_bytes(onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 13]>' + text).SerializeToString())
+        results_of.cache_clear()
+        _, (record,) = checked(capsys, path, "--inputs", str(tmp_path / "x.npz"), provider=planted(body))
+        assert verdict == record["verdict"]
+        assert said in record["message"]
+
+    @pytest.mark.parametrize(("found", "verdict"), [([3, 2], "pass"), ([2, 3], "not-run"), ([3], "mismatch")])
+    def test_an_order_that_onnx_leaves_open(self, found, verdict, planted, tmp_path, capsys):
+        """Of a TopK that need not sort, another order is not judged. Other sizes are wrong."""
+        text = "g (float[4] x) => (float[2] y, int64[2] i) <int64[1] k = {2}> { y, i = TopK <sorted = 0> (x, k) }"
+        path = write(tmp_path / "m.onnx", text)
+        body = f"outputs = {{'y': np.float32({found}), 'i': np.int64({found})}}"
+        _, (record,) = checked(capsys, path, provider=planted(body))
+        assert verdict == record["verdict"]
+        assert (record["message"] or "").startswith("not judged: with sorted = 0, " * (verdict == "not-run"))
 
     def test_no_false_mismatch(self, tmp_path, capsys, monkeypatch):
         """A wrong descriptor of opmap is opmap's error, if CPU EP and reference evaluator agree with the provider."""

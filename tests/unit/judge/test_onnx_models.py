@@ -175,6 +175,30 @@ class TestOddOneOut:
         assert (1, "error") == (code, record["verdict"])
         assert "output_0.pb alone differs" in record["message"]
 
+    @pytest.mark.parametrize(
+        ("nodes", "x", "wanted", "verdict"),
+        [
+            (["Greater", "NonZero"], X, np.array(np.nonzero(X > X[:1])), "pass"),
+            (["Greater", "NonZero"], X, np.array(np.nonzero(X > X[:1]))[::-1], "error"),
+            (["ArgMax", "Identity"], X, np.zeros((1, 4), np.int64) + 2, "pass"),
+            (["ArgMax", "Identity"], X, np.zeros((1, 4), np.int64), "error"),
+            (["ArgMax", "Identity"], X * np.nan, np.zeros((1, 4), np.int64) + 1, "not compared"),
+        ],
+    )
+    def test_counts_and_positions(self, nodes, x, wanted, verdict, tmp_path, capsys):
+        """A file behind nodes that give counts or positions is compared: nothing is rounded, unless a NaN is in order."""
+        first, second = nodes
+        feeds = (x, X[:1]) if first == "Greater" else (x,)
+        names = ["x", "z"][: len(feeds)]
+        proto = [helper.make_node(first, names, ["g"]), helper.make_node(second, ["g"], ["y"])]
+        inputs = [value(name, TensorProto.FLOAT, feed.shape) for name, feed in zip(names, feeds, strict=True)]
+        outputs = [value("y", TensorProto.INT64, None)]
+        _, records = checked(capsys, write(tmp_path / "m", proto, inputs, outputs, (), feeds, [wanted]))
+        messages = [record["message"] or "" for record in records]
+        assert (verdict == "not compared") == any("is not compared" in message for message in messages)
+        if verdict != "not compared":
+            assert {verdict} == {record["verdict"] for record in records}
+
     @pytest.mark.parametrize("behind", [False, True])
     def test_not_compared(self, behind, tmp_path, capsys):
         """An expected output of a type that opmap does not read is named."""

@@ -200,6 +200,7 @@ class TestNodes:
                 "float[1,2,2,2] y) {y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>(x)}",
                 "judged by ONNX",
             ),
+            ("float[1,2,3,3] y) {y = MaxPool<kernel_shape = [2,2], storage_order = 1>(x)}", "judged by ONNX"),
         ],
     )
     def test_check(self, tmp_path, text, verdict):
@@ -210,3 +211,14 @@ class TestNodes:
         with redirect_stdout(lines):
             assert main(["check", "--provider", "cpu", str(tmp_path / "m.onnx")]) == 0, lines.getvalue()
         assert verdict in lines.getvalue()
+
+    @pytest.mark.parametrize(("sizes", "verdict"), [("4", "pass"), ("2,2", "not-run")])
+    def test_indices_along_columns(self, tmp_path, sizes, verdict, capsys):
+        """Along one dimension, columns and rows are the same; else a node with storage_order = 1 is not judged."""
+        text = f"g (float[1,2,{sizes}] x) => (float[1,2,n] y, int64[1,2,n] i)"
+        text = text.replace("n]", "n,m]" if "," in sizes else "n]")
+        node = f"{{y, i = MaxPool<kernel_shape = [{'2,1' if ',' in sizes else '2'}], storage_order = 1>(x)}}"
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 12]> {text} {node}')
+        onnx.save(model, tmp_path / "m.onnx")
+        main(["check", "--provider", "cpu", str(tmp_path / "m.onnx")])
+        assert f"{verdict}  {tmp_path / 'm.onnx'}" in capsys.readouterr().out
