@@ -118,8 +118,9 @@ class Operator:
       reason: a case is `unsupported` there.
     - `beyond_onnx(desc)`: what ONNX's definition leaves open in a descriptor that the page allows, or what the CPU EP
       lacks, or None: an error of another EP than DirectML's is then `unsupported`.
-    - `left_open(attributes)`: why another output of a node with these attributes may be right: ONNX leaves it open, or
-      onnx's reference evaluator is wrong. None if there is no such reason. `num_outputs` is among the attributes.
+    - `left_open(attributes)`: what ONNX leaves open in the outputs of a node with these attributes; None for nothing.
+    - `reference_is_wrong(attributes)`: whether onnx's reference evaluator gives wrong outputs for a node with these
+      attributes, among which is `num_outputs`.
     - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with
       which the node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual
       opset.
@@ -156,6 +157,7 @@ class Operator:
     not_on_cpu: Mapping[DataType, str] = field(default_factory=dict)
     beyond_onnx: Callable[[Any], str | None] = lambda desc: None
     left_open: Callable[[Attributes], str | None] = lambda attributes: None
+    reference_is_wrong: Callable[[Attributes], bool] = lambda attributes: False
     newest_opset: int | None = None
     oldest_opset: int = 0
     meaning_since: int = 0

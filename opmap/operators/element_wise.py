@@ -170,7 +170,7 @@ def _rounding_mode(desc: Any) -> Attributes:
 def _in_order(desc: Any) -> Attributes:
     scalars = desc.scalar_tensors
     if scalars["Min"].values[0] > scalars["Max"].values[0]:
-        raise not_expressible("Min is above Max: a Clip node then gives max, the page gives Min")
+        raise not_expressible("Min is above Max: a Clip node then gives Max, the page of ELEMENT_WISE_CLIP1 gives Min")
     return {}
 
 

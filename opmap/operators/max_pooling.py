@@ -90,16 +90,11 @@ def descriptors_of_node(data: TensorDesc, attributes: Attributes) -> OperatorDes
     )
 
 
-def left_open(attributes: Attributes) -> str | None:
-    """Returns a text if the node counts indices along columns.
-
-    onnx's reference evaluator gives other indices than ONNX defines (1.23.2). Along one dimension, rows and columns are
-    the same.
+def reference_is_wrong(attributes: Attributes) -> bool:
+    """Returns whether the node gives indices: those of onnx's reference evaluator begin anew in each channel (1.23.2),
+    and with storage_order = 1 they are others than ONNX defines.
     """
-    windows = attributes.get("kernel_shape", ())
-    if not attributes.get("storage_order") or attributes.get("num_outputs", 1) == 1 or len(windows) == 1:
-        return None
-    return "with storage_order = 1, nobody who judges gives the indices that ONNX defines"
+    return bool(attributes.get("num_outputs", 1) == 2)
 
 
 def _same(
@@ -158,7 +153,7 @@ NODE: dict[str, Any] = {
     "newest_opset": OPSET,
     "takes": lambda data_type: takes("MaxPool", OPSET, data_type),
     "beyond_onnx": beyond_onnx,
-    "left_open": left_open,
+    "reference_is_wrong": reference_is_wrong,
 }
 
 FAMILY = (

@@ -84,8 +84,7 @@ def is_ours(node: onnx.NodeProto) -> bool:
 
 def left_open(node: GivenNode) -> str | None:
     """Returns what ONNX leaves open in the outputs of a node (see `Operator.left_open`)."""
-    attributes = {**(node.attributes or {}), "num_outputs": len(node.outputs)}
-    return own_operator(node.proto).left_open(attributes)
+    return own_operator(node.proto).left_open(node.attributes or {})
 
 
 def own_operator(node: onnx.NodeProto) -> Operator:
@@ -122,7 +121,9 @@ def _problem(node: onnx.NodeProto) -> str | None:
     outputs = 1 if operator.outputs_of_node else len(spec.tensor_fields("output", len(node.output)))
     known = {a.name for a in node.attribute if _value(operator, a) is not None or _is_default(node.op_type, a)}
     wrong = [a.name for a in node.attribute if a.name not in known or a.ref_attr_name]
-    if len(tensors) != inputs or len(node.output) != outputs or "" in (*tensors, *node.output):
+    if "" in tensors:
+        return f"{node.op_type} must have no gap among its inputs: input {[*node.input].index('') + 1} is left out"
+    if len(tensors) != inputs or len(node.output) != outputs or "" in node.output:
         wanted = f"{inputs} to {inputs + len(further)}" if further else str(inputs)
         plural = "" if outputs == 1 else "s"
         wanted = f"{wanted} inputs and {outputs} output{plural}"
@@ -139,6 +140,8 @@ def _inputs(node: onnx.NodeProto) -> tuple[list[str], dict[str, str]]:
     """Returns the tensors of a node, and its constant inputs by their ONNX names. A constant input may be left out."""
     names = own_operator(node).constant_inputs
     tensors = [name for i, name in enumerate(node.input) if i not in names]
+    while tensors and not tensors[-1]:  # it is left out
+        tensors.pop()
     return tensors, {names[i]: name for i, name in enumerate(node.input) if i in names and name}
 
 

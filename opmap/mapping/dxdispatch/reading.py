@@ -47,7 +47,10 @@ def read(path: str | os.PathLike[str]) -> list[Dispatch]:
     A dispatch that is wrong has an `error`; the others are read.
     """
     path = Path(path)
-    return read_model(read_text(path), folder=path.parent)
+    text = read_text(path)
+    if path.suffix.lower() != ".json" and not text.lstrip("\ufeff \t\r\n").startswith(("{", "/")):
+        raise InputError("must be an ONNX model (NAME.onnx) or a DxDispatch file (JSON), got another file")
+    return read_model(text, folder=path.parent)
 
 
 def read_model(text: str, *, folder: str | os.PathLike[str] | None = None) -> list[Dispatch]:

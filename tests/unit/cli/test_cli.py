@@ -314,6 +314,13 @@ class TestCheck:
         assert (record["verdict"], record["stage"]) == ("error", "read")
         assert err.count("\n") == 1
 
+    def test_another_file(self, tmp_path, refusal):
+        """A file that is neither JSON nor an ONNX model is told what is taken."""
+        file = tmp_path / "README.md"
+        file.write_text("# Title", encoding="utf-8")
+        for command in ("check", "explain"):
+            assert f"{file}: must be an ONNX model (NAME.onnx) or a DxDispatch file" in refusal(command, file)
+
 
 class TestBuild:
     """`opmap build` writes models."""

@@ -188,6 +188,22 @@ class TestBadInput:
         desc = emitted(op_type, [TensorDesc(U8, own) for own in sizes], attributes)
         assert message in [v.rule for v in desc.violations()]
 
+    @pytest.mark.parametrize(
+        ("inputs", "said"),
+        [
+            ("a, b, , z", "MatMulInteger must have no gap among its inputs: input 3"),
+            ("a, b, ", "1 pass"),
+            ("a, b, z", "1 pass"),
+        ],
+    )
+    def test_inputs_that_are_left_out(self, inputs, said, tmp_path, capsys):
+        """A gap before a given input is named; an input that is left out at the end makes no difference."""
+        text = f"g (uint8[2,2] a, uint8[2,2] b) => (int32[2,2] y) <uint8 z = {{2}}> {{ y = MatMulInteger({inputs}) }}"
+        model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 13]>' + text)
+        onnx.save(model, tmp_path / "model.onnx")
+        assert 0 == main(["check", str(tmp_path / "model.onnx"), "--provider", "cpu"])
+        assert said in capsys.readouterr().out
+
     def test_more_products_than_opmap_computes(self, tmp_path, capsys):
         """ONNX's reference evaluator judges a node with larger matrices."""
         values = [

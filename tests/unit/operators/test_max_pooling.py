@@ -212,13 +212,18 @@ class TestNodes:
             assert main(["check", "--provider", "cpu", str(tmp_path / "m.onnx")]) == 0, lines.getvalue()
         assert verdict in lines.getvalue()
 
-    @pytest.mark.parametrize(("sizes", "verdict"), [("4", "pass"), ("2,2", "not-run")])
-    def test_indices_along_columns(self, tmp_path, sizes, verdict, capsys):
-        """Along one dimension, columns and rows are the same; else a node with storage_order = 1 is not judged."""
-        text = f"g (float[1,2,{sizes}] x) => (float[1,2,n] y, int64[1,2,n] i)"
-        text = text.replace("n]", "n,m]" if "," in sizes else "n]")
-        node = f"{{y, i = MaxPool<kernel_shape = [{'2,1' if ',' in sizes else '2'}], storage_order = 1>(x)}}"
-        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 12]> {text} {node}')
-        onnx.save(model, tmp_path / "m.onnx")
+    @pytest.mark.parametrize(
+        ("declared", "indices", "node", "verdict"),
+        [
+            ("float[1,2,4] x", "int64[1,2,3] i", "kernel_shape = [2], storage_order = 1", "pass"),
+            ("float[1,2,3,4] x", "int64[1,2,2,4] i", "kernel_shape = [2,1], storage_order = 1", "not-run"),
+            ("double[1,2,4] x", "int64[1,2,3] i", "kernel_shape = [2]", "not-run"),
+        ],
+    )
+    def test_indices_of_the_reference_evaluator(self, tmp_path, declared, indices, node, verdict, capsys):
+        """They are wrong: no page judges the last two nodes. Along one dimension, the storage order means nothing."""
+        output = indices.replace("int64", declared.split("[")[0]).replace(" i", " y")
+        text = f"g ({declared}) => ({output}, {indices}) {{y, i = MaxPool<{node}>(x)}}"
+        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 12]> {text}'), tmp_path / "m.onnx")
         main(["check", "--provider", "cpu", str(tmp_path / "m.onnx")])
         assert f"{verdict}  {tmp_path / 'm.onnx'}" in capsys.readouterr().out
