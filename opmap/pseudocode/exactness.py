@@ -65,7 +65,7 @@ def largest(node: Operand, elements: Mapping[str, int], sizes: Mapping[str, Sequ
             parts = [largest(operand, elements, sizes) for operand in operands]
             if None in parts:
                 return None
-            numbers = [max(part or 0, 1) for part in parts]
+            numbers = [max(part or 0, 1) for part in parts]  # a factor of 0 hides no larger part
             return prod(numbers) if operator == "*" else max(numbers) if operator in _CHOOSING else sum(numbers)
         case Reduction(operator, value) if operator == "sum":
             part = largest(value, elements, sizes)
