@@ -138,8 +138,9 @@ def _mark(wrong: WrongOutput, inputs: Mapping[str, _Shown], expected: _Shown, ac
     case, indices = wrong.case, wrong.case.desc.index_tensors()
     origin = case.desc.trace(unravel(first, case.desc.output.sizes), case.tensors)
     fields = case.desc.own_spec.pseudocode.tensors
-    marked = [(SOURCE, (origin.tensor, origin.address))] if origin.tensor else []
-    marked += [(READ, place) for address in revealed[:MOST_READ] for place in source_of(case, address)]
+    marked = [(READ, place) for address in revealed[:MOST_READ] for place in source_of(case, address)]
+    if origin.tensor is not None and origin.address is not None:
+        marked.insert(0, (SOURCE, (origin.tensor, origin.address)))
     marked += [(USED if fields.get(at[0]) in indices else OPERAND, at) for at in origin.operands]
     for mark, (name, address) in marked:
         if name in fields:  # the number 0 is no tensor that is shown
