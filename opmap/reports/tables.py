@@ -78,6 +78,9 @@ def print_tested(console: Console, provider: Provider | None) -> None:
         print_notes(console, filter(None, [provider.described, provider.note]))
 
 
+MOST_NAMED = 4
+"""The most rows without a failure that a short table names. It counts more of them in one row."""
+
 _COUNTED = {"passed": [Verdict.PASS], "known": [Verdict.KNOWN_FAILURE], "not judged": list(NOT_JUDGED)}
 """A column -> the verdicts that are counted in it. The column `failed` counts all other verdicts."""
 
@@ -106,16 +109,19 @@ def _counts(records: Sequence[Record], title: str, kind: str, brief: bool) -> Se
         name = record.operator if kind == "operator" else (record.case or "").split("/")[1]
         name = (name or "?").removeprefix("DML_OPERATOR_")
         groups.setdefault((not name.startswith(LISTED_FIRST), name, _place(record)), []).append(record)
-    alike: dict[str, list[list[Record]]] = {}
+    alike: dict[str, list[tuple[str, list[Record]]]] = {}
     rows = []
     for (other, name, where), group in sorted(groups.items()):
         if brief and other and all(r.verdict in (Verdict.PASS, *NOT_JUDGED) for r in group):
-            alike.setdefault(where, []).append(group)
+            alike.setdefault(where, []).append((name, group))
         else:
             rows.append(row(name, where, group))
     for where, several in alike.items():
-        name = f"{len(several)} {'other ' if rows else ''}{kind}{'s' if len(several) > 1 else ''}"
-        rows.append(row(name, where, [record for group in several for record in group]))
+        if len(several) <= MOST_NAMED:
+            rows += [row(name, where, group) for name, group in several]
+        else:
+            name = f"{len(several)} {'other ' if rows else ''}{kind}s"
+            rows.append(row(name, where, [record for _, group in several for record in group]))
     return Section(
         title=title if place else f"{title} on {places.pop()}",
         header=[kind, *place, "cases", *proven, *asserted, "passed", "failed", "known", "not judged"],

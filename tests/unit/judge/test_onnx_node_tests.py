@@ -198,7 +198,7 @@ def judged(folders):
     return counts, wrong
 
 
-NOT_ON_CPU = "not a registered function/op|has no kernel of|not defined for empty set"
+NOT_ON_CPU = "not a registered function/op|has no kernel of|not defined for empty set|Non per-tensor quantization"
 """What the message of a model says that the CPU EP, or ONNX, does not run."""
 
 REASONS = {

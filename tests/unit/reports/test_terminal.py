@@ -18,7 +18,7 @@ from opmap.judge.record import Record
 from opmap.reports import terminal
 from opmap.reports.cause_view import print_lines
 from opmap.reports.sections import Section
-from opmap.reports.tables import print_failures, print_notes, print_tables
+from opmap.reports.tables import MOST_NAMED, count_tables, print_failures, print_notes, print_tables
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
@@ -167,6 +167,26 @@ COMMANDS = [
     ["check", "no-such-file.json", "--provider", "cpu"],
     ["validate", "--provider", "cpu", "--case", "gather/example.1"],
 ]
+
+
+class TestRows:
+    """A short table has a row for each operator, or one for many that are alike."""
+
+    @pytest.mark.parametrize(
+        ("count", "names"),
+        [
+            (MOST_NAMED, ["GATHER", *"abcd"]),
+            (MOST_NAMED + 1, ["GATHER", "5 other operators"]),
+        ],
+    )
+    def test_names(self, count, names):
+        """A few operators without a failure are named."""
+        records = [Record(case="c", operator=f"DML_OPERATOR_{name}", verdict=Verdict.PASS) for name in "abcde"[:count]]
+        records.append(Record(case="c", operator="DML_OPERATOR_GATHER", verdict=Verdict.PASS))
+
+        (table,) = count_tables(records, brief=True)
+
+        assert names == [row[0] for row in table.rows]
 
 
 class TestWidth:
