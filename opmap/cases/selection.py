@@ -209,10 +209,15 @@ def operators_named(name: str) -> list[str]:
     }
     if found := [own for own, others in names_of.items() if wanted in others]:
         return found
-    spelled = {own: own for own in OPERATORS} | {n.upper(): n for o in OPERATORS.values() for n in o.onnx_operators}
-    near = [spelled[n] for n in difflib.get_close_matches(wanted, spelled, MOST_NEAREST)]
-    hint = f"the nearest: {', '.join(near)}" if near else f"there are {', '.join(OPERATORS)}"
+    near = ", ".join(nearest_operators(wanted))
+    hint = f"the nearest: {near}" if near else f"there are {len(OPERATORS)}, such as GATHER and MaxPool"
     raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
+
+
+def nearest_operators(word: str) -> list[str]:
+    """Returns DirectML's and ONNX's names of operators that are most like a word."""
+    spelled = {own: own for own in OPERATORS} | {n.upper(): n for o in OPERATORS.values() for n in o.onnx_operators}
+    return [spelled[n] for n in difflib.get_close_matches(word.upper(), spelled, MOST_NEAREST)]
 
 
 def is_operator(word: str) -> bool:
@@ -334,6 +339,8 @@ def find_cases(
         hint = f"{option} takes all of an operator; opmap validate --list {option} prints their ids"
     else:
         hint = "no file has this name either; opmap validate --list prints ids"
+        if near := nearest_operators(unknown):
+            hint += f"; the nearest operators: {', '.join(near)}"
     file, line = (places or {}).get(unknown, (None, None))
     path = f"line {line}" if line else None
     raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})", path=path, file=file)

@@ -35,7 +35,7 @@ FAULTS: dict[str, Fault] = {
 def open_fault(name: str) -> Provider:
     """Returns the provider `fault:<name>`. Raises InputError for an unknown name."""
     if name not in FAULTS:
-        hint = similar(name, FAULTS) or "; opmap validate --list faults prints them"
+        hint = f"{similar(name, FAULTS)} (opmap validate --list faults prints them)"
         raise InputError(
             f"--provider fault:NAME must name one of the {len(FAULTS)} planted faults, got {shown(name)}{hint}"
         )

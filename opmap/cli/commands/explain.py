@@ -80,7 +80,7 @@ def _element(case: Case, output: str, at: Sequence[int]) -> list[str]:
     outputs = [*case.desc.outputs]
     if output not in outputs and (output or len(outputs) > 1):
         wanted = f"must name one of the outputs {', '.join(outputs)}, such as {outputs[0]}:{','.join(map(str, at))}"
-        raise InputError(f"--at {wanted}, got {shown(output) if output else 'none'}")
+        raise InputError(f"--at {wanted}, got {shown(output) if output else 'no name'}")
     desc = case.desc.of_output(output or outputs[0])
     sizes = desc.output.sizes
     if len(at) != len(sizes) or any(coordinate >= size for coordinate, size in zip(at, sizes, strict=True)):

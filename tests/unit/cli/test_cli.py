@@ -116,7 +116,9 @@ class TestUsage:
             ),
             (["validate", "--operator", "GatherNDD"], "got 'GatherNDD' (the nearest: GatherND, GATHER_ND,"),
             (["validate", "--operator", "NonZeros"], "got 'NonZeros' (the nearest: NonZero)"),
-            (["validate", "--operator", "x"], "got 'x' (there are ELEMENT_WISE_IDENTITY,"),
+            (["validate", "--operator", "x"], "got 'x' (there are 76, such as GATHER and MaxPool)"),
+            (["explain", "argmx"], "the nearest operators: ArgMax, ArgMin"),
+            (["validate", "--provider", "fault:nope"], "(opmap validate --list faults prints them)"),
             (["validate", "nothing/*"], "must fit a case of tier smoke, got 'nothing/*'"),
             (["validate", "--failed-of", "no-such-folder"], "no-such-folder"),
             (
