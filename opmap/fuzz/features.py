@@ -44,8 +44,8 @@ _PIECE = "piece:"
 """The prefix of features that say which entry of the table a graph has. Known defects may name one; no find needs
 it."""
 
-_GROUPS = {piece.name: piece.group for piece in pieces()}
-"""The group of each entry of the table."""
+_GROUPS = {piece.name: piece.group for piece in pieces() if piece.group != "versions"}
+"""The group of each entry of the table. Of the others the opset is the feature."""
 
 _SIMPLEST = "identity"
 """What a shrunk plan has if any operator shows the failure, an Identity or a Concat of one input: no find needs it."""
@@ -90,10 +90,10 @@ def alike(one: Features, other: Features) -> bool:
     return shared(one, other) and all(len(a - b) <= 1 and len(b - a) <= 1 for a, b in zip(one, other, strict=True))
 
 
-_CONTEXT = frozenset(
+_CONTEXT = frozenset(_GROUPS.values()).union(
     ("bind", "bind-device", "preallocated", "values", "keep", "read-value", "odd-names", "runtime-fusion", "profile")
 )
-"""Features that two finds of the same steps may differ in: bindings, names, and fusion at run time."""
+"""Features that two finds of the same steps may differ in: bindings, names, fusion at run time, and groups."""
 
 
 def operators(plan: Plan) -> list[list[str]]:
@@ -102,8 +102,11 @@ def operators(plan: Plan) -> list[list[str]]:
 
 
 def without_context(plan: Plan) -> tuple[object, object, object]:
-    """Returns the features, the operators and the steps of a plan, without its context."""
-    needs = [session - _CONTEXT for session in features(plan)]
+    """Returns the features, the operators and the steps of a shrunk plan, without its context."""
+    named = {name.lower() for names in operators(plan) for name in names}
+    needs = [
+        {f for f in session - _CONTEXT if f.removeprefix(_OPERATOR).lower() not in named} for session in needed(plan)
+    ]
     steps = [type(a) for a in plan.actions if not isinstance(a, (Putting, Binding, Getting))]
     return needs, operators(plan), [Running if step is RunningBound else step for step in steps]
 
@@ -166,7 +169,7 @@ def _of_graph(encoded: bytes) -> frozenset[str]:
     operators |= {f"{_OPERATOR}{node.op}" for node in registered}
     lines = [node for node in nodes if node.lines]
     computing = {
-        name for node in lines for name in (*node.operators(), _GROUPS.get(node.op, node.op), f"{_PIECE}{node.op}")
+        name for node in lines for name in (*node.operators(), _GROUPS.get(node.op, "arithmetic"), f"{_PIECE}{node.op}")
     }
     kinds = {word for s in sources for word in (s.kind, s.span)} - {"input", "constant", ""}
     return frozenset(_those(conditions) | direct | operators | computing | kinds)

@@ -147,6 +147,10 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         """The opset of its nodes."""
         return self.nodes[0].opset if self.nodes else OPSET
 
+    def read(self) -> set[str]:
+        """Returns the names of the outputs, and of all values that a node reads."""
+        return set(self.outputs).union(*(node.reads() for node in self.nodes))
+
     def label(self, name: str) -> str:
         """Returns the name that a value of this graph has in the ONNX model; an unusual one if the graph is `odd`."""
         return f"{name} :0/é{'x' * 40}" if self.odd and name else name
@@ -163,7 +167,7 @@ COPIES: Mapping[str, Callable[..., np.ndarray]] = {
     "Identity": lambda node, array, sizes: array,
     "Reshape": lambda node, array, sizes: array.reshape(sizes),
     "Expand": lambda node, array, sizes: np.broadcast_to(array, sizes),
-    "Transpose": lambda node, array, sizes: array.transpose(node.attributes["perm"]),
+    "Transpose": lambda node, array, sizes: array.transpose(node.attributes.get("perm")),
 }
 """Operators whose output is the input seen in another way -> the output for the node, its input and the output's
 sizes."""
@@ -303,22 +307,17 @@ def evaluate(
     `tolerances` has the tolerances of sources that have one. Those of all values are added to it.
     """
     infer(graph, {s.name: tensors[s.name].sizes for s in graph.sources if s.kind == "input"})
-    values = dict(tensors)
+    values, tolerances = dict(tensors), {} if tolerances is None else tolerances
     for node in graph.nodes:
-        values |= _evaluate(node, values, {} if tolerances is None else tolerances)
-    return values
-
-
-def _evaluate(node: Node, evaluated: Mapping[str, Tensor], tolerances: dict[str, float]) -> dict[str, Tensor]:
-    tensors = [evaluated[name] if name else None for name in node.inputs]
-    given = [tolerances.get(name, 0.0) for name in node.inputs]
-    if node.lines:
-        results, widths = reference.computed(node.kernel, tensors, given)
+        inputs = [values[name] if name else None for name in node.inputs]
+        given = [tolerances.get(name, 0.0) for name in node.inputs]
+        if node.lines:
+            results, widths = reference.computed(node.kernel, inputs, given)
+        else:
+            results, widths = _moved(node, inputs), [max(given, default=0.0)] * len(node.outputs)
         tolerances |= zip(node.outputs, widths, strict=True)
-    else:
-        results = _moved(node, tensors)
-        tolerances |= dict.fromkeys(node.outputs, max(given, default=0.0))
-    return dict(zip(node.outputs, results, strict=True))
+        values |= zip(node.outputs, results, strict=True)
+    return values
 
 
 def _moved(node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor]:

@@ -439,11 +439,7 @@ class Search:
             if not seen or needs == kept.needs or not all(needs):
                 return
             find = msgspec.structs.replace(kept, needs=needs)
-        gone = [
-            other
-            for other in others
-            if other is not kept and (covers(find.features, other.features) or _are_alike(find, other))
-        ]
+        gone = [o for o in others if o is not kept and (covers(find.features, o.features) or _are_alike(find, o))]
         progress.duplicates += len(gone)
         if gone and not kept:
             find = msgspec.structs.replace(find, id=gone[-1].id)

@@ -6,6 +6,7 @@ are not allowed: they do not fail. What a node made that is left out becomes an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations, groupby, islice
 from typing import TypeVar
@@ -14,14 +15,12 @@ import msgspec
 
 from ..reducer import lower_numbers, plainer, without_some
 from ..tensors import DataType
-from .graphs import Dims, Graph, Node, Source, infer
+from .graphs import Graph, Node, Source, infer
 from .plan import (
     OF_GRAPHS,
     PLAIN,
     AnyAction,
-    Binding,
     Clearing,
-    Getting,
     Opening,
     Overlapping,
     Plan,
@@ -35,10 +34,13 @@ from .reference import Attribute, Invalid, Value, inferred, made_and_read
 from .table import OPSET, pieces
 
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T")
 
 _OF_ACTIONS, _OF_SOURCES = ("graph", "place", "cpu_nodes"), ("sizes", "seed", "values", "limit")
-"""Fields of actions and of sources that no reduction changes."""
+_OF_NODES = ("inputs", "outputs", "lines", "formal", "results", "opset")
+"""Fields of actions, of sources and of nodes that no reduction changes alone, but for the inputs of an operator."""
+
+_ATTRIBUTES = re.compile(r"([^<]*)<([^<>{}]*)>(\(.*\))")
+"""A line whose operator has attributes, none of which is a graph or a tensor."""
 
 MOST_CHOICES = 200
 """How many plans of one to three actions are tried, at most."""
@@ -99,15 +101,14 @@ def _plainest_action(action: AnyAction) -> AnyAction:
     """Returns an action with a plain setup, or with values that follow from its seed alone."""
     if isinstance(action, Opening):
         return _with(action, setup=PLAIN, replay=False)
-    if isinstance(action, (Running, Binding, Putting, Updating)):
-        return _with(action, round=SeededInputs(seed=action.round.seed))
-    return action
+    round = getattr(action, "round", None)
+    return _with(action, round=SeededInputs(seed=round.seed)) if round else action
 
 
 def smaller_graphs(plan: Plan) -> Iterator[Plan]:
     """Gives plans that have one node, line or output less, or a plainer or smaller graph."""
     for number, graph in enumerate(plan.graphs):
-        for smaller in _smaller(graph):
+        for smaller in map(_without_unread, _smaller(graph)):
             yield _without_gone(_with(plan, graphs=(*plan.graphs[:number], smaller, *plan.graphs[number + 1 :])))
 
 
@@ -144,7 +145,7 @@ def _without_gone(plan: Plan) -> Plan:
     inputs = {source.name for graph in plan.graphs for source in graph.sources}
     outputs = {name for graph in plan.graphs for name in graph.outputs}
     gone = {a.value for a in plan.actions if isinstance(a, (Putting, Updating)) and a.name not in inputs | outputs}
-    left = (a for a in plan.actions if not (isinstance(a, (Putting, Updating, Getting)) and a.value in gone))
+    left = (a for a in plan.actions if getattr(a, "value", None) not in gone)
     there = {"sizes": inputs, "fed": inputs, "values": inputs, "outputs": outputs, "keep": outputs}
     return _with(plan, actions=tuple(_naming(action, there) for action in left))
 
@@ -165,6 +166,11 @@ def _naming(struct: S, there: Mapping[str, Collection[str]]) -> S:
     return _with(struct, **changed)
 
 
+def _without_unread(graph: Graph) -> Graph:
+    read = graph.read()
+    return _with(graph, sources=tuple(source for source in graph.sources if source.name in read))
+
+
 def _with(struct: S, **fields: object) -> S:
     return msgspec.structs.replace(struct, **fields)
 
@@ -178,16 +184,10 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             except Invalid:
                 continue
     for at, node in enumerate(graph.nodes):
-        for copy in _plainer_nodes(node):
-            nodes = (*graph.nodes[:at], copy, *graph.nodes[at + 1 :])
-            read = set(graph.outputs).union(*(each.reads() for each in nodes))
-            yield _with(graph, nodes=nodes, sources=tuple(s for s in graph.sources if s.name in read))
+        for simpler in _plainer_nodes(node, graph.read()):
+            yield _with(graph, nodes=(*graph.nodes[:at], simpler, *graph.nodes[at + 1 :]))
     yield from plainer(graph, ("sources", "nodes"))
     yield _with(graph, nodes=tuple(_with(node, opset=OPSET) for node in graph.nodes))
-    nodes = tuple(_with(node, function=False) for node in graph.nodes)
-    plain = tuple(_with(s, kind="constant" if s.kind == "constant" else "input", dims="static") for s in graph.sources)
-    yield _with(graph, nodes=nodes, sources=plain)
-    yield _with(graph, nodes=nodes)
     for at, source in enumerate(graph.sources):
         kept = ("kind", *_OF_SOURCES) if source.kind == "constant" else _OF_SOURCES
         fewer = [_with(source, kind="initializer")] if source.kind == "default" else []
@@ -208,10 +208,21 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))
 
 
-def _plainer_nodes(node: Node) -> Iterator[Node]:
-    """Gives nodes that pass on one input: an Identity, and for a failure that needs an operator a Concat."""
-    plainer: list[tuple[str, dict[str, Attribute]]] = [("Identity", {}), ("Concat", {"axis": 0})]
-    for op, attributes in plainer:
+def _plainer_nodes(node: Node, read: Collection[str]) -> Iterator[Node]:
+    """Gives a node without the outputs that nothing reads, and with fewer attributes.
+
+    Then gives nodes that pass on one input: an Identity, and for a failure that needs an operator a Concat.
+    """
+    if kept := [pair for pair in zip(node.results, node.outputs, strict=False) if pair[1] in read]:
+        yield _with(node, results=tuple(formal for formal, _ in kept), outputs=tuple(name for _, name in kept))
+    for at, line in enumerate(node.lines):
+        if match := _ATTRIBUTES.fullmatch(line):
+            for some in without_some(re.split(r", (?=\w+ = )", match[2])):
+                shorter = f"{match[1]}<{', '.join(some)}>{match[3]}".replace("<>", "")
+                yield _with(node, lines=(*node.lines[:at], shorter, *node.lines[at + 1 :]))
+    yield from plainer(node, _OF_NODES if node.lines else _OF_NODES[1:])
+    moves: dict[str, dict[str, Attribute]] = {"Identity": {}, "Concat": {"axis": 0}}
+    for op, attributes in moves.items():
         if node.op == op and len(node.inputs) == 1:
             break
         for name in filter(None, node.inputs) if len(node.outputs) == 1 else ():
@@ -240,12 +251,8 @@ def _without(graph: Graph, at: int, line: int | None) -> Graph:
     outputs += tuple(name for name in (kept.outputs if kept else ()) if name not in node.outputs)
     if not outputs:
         outputs = tuple(name for each in nodes for name in each.outputs if name not in read)
-    dims: Dims = next((s.dims for s in graph.sources if s.dims != "static"), "static")
-    sources = [s for s in graph.sources if s.name in read or s.name in outputs]
-    sources += [
-        Source(name=name, data_type=value.type.name, sizes=value.sizes, dims=dims) for name, value in made.items()
-    ]
-    return _with(graph, sources=tuple(sources), nodes=tuple(nodes), outputs=outputs)
+    new = (Source(name=name, data_type=v.type.name, sizes=v.sizes, dims=graph.dims) for name, v in made.items())
+    return _with(graph, sources=(*graph.sources, *new), nodes=tuple(nodes), outputs=outputs)
 
 
 def _without_line(node: Node, line: int, values: dict[str, Value]) -> tuple[Node, dict[str, Value]]:

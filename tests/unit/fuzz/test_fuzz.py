@@ -27,9 +27,9 @@ from opmap.engines.sessions import CPU
 from opmap.engines.steps import Concurrent, Get, Open, Result, Run, Setup
 from opmap.fuzz.coverage import count_pairs, unproven
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
-from opmap.fuzz.features import alike, covers, features, needed
+from opmap.fuzz.features import alike, covers, features, needed, operators
 from opmap.fuzz.graphs import Graph, Node, Source, evaluate, infer
-from opmap.fuzz.judging import growth_of, pairs_of
+from opmap.fuzz.judging import Failure, growth_of, pairs_of
 from opmap.fuzz.models import build_model
 from opmap.fuzz.pieces import draw_piece
 from opmap.fuzz.plan import (
@@ -50,7 +50,7 @@ from opmap.fuzz.plan import (
 from opmap.fuzz.reference import EXACT, Invalid, Kernel, _shifted, computed
 from opmap.fuzz.search import Excluded, Search, draw_sequence
 from opmap.fuzz.smaller import fewer_actions, fewer_sessions, plainer_actions, smaller_graphs
-from opmap.fuzz.state import planned
+from opmap.fuzz.state import planned, round_tensors
 from opmap.fuzz.switches import PROBES, SWITCHES, available
 from opmap.fuzz.table import pieces
 from opmap.known import defects
@@ -237,7 +237,17 @@ class TestState:
         both = Node(op="Concat", inputs=("x", "z"), outputs=("y",), attributes={"axis": 0})
         actions = (Opening(session="s"), Running(session="s", round=SeededInputs(seed=2)))
         _, run = planned(Plan(graphs=(Graph(sources=sources, nodes=(both,), outputs=("y",)),), actions=actions))
-        assert [31.0, 32.0, 46.0, 47.0] == run.outputs[0]["y"].tolist()
+        assert [31.0, 32.0, 61.0, 62.0] == run.outputs[0]["y"].tolist()
+
+    def test_values_in_a_smaller_graph(self):
+        """A source that was cut out of a piece keeps its values if another source is left out."""
+        sources = tuple(Source(name=name, data_type="FLOAT32", sizes=(2,)) for name in ("y0_b", "y0_c"))
+        both, one = (msgspec.structs.replace(self.GRAPH, sources=s) for s in (sources, sources[1:]))
+        tensors = [
+            round_tensors(msgspec.structs.replace(graph, nodes=(), outputs=("y0_c",)), SeededInputs())
+            for graph in (both, one)
+        ]
+        assert list(tensors[0]["y0_c"].values) == list(tensors[1]["y0_c"].values)
 
     @pytest.mark.parametrize(
         "actions",
@@ -426,10 +436,10 @@ class TestSmaller:
         odd=True,
     )
 
-    def smallest(self, fails):
+    def smallest(self, fails, graph=GRAPH):
         setup = Setup(config={"ep.dml.disable_graph_fusion": "1"}, level=0)
         runs = [Running(session="s", round=SeededInputs(seed=seed)) for seed in (1, 99)]
-        plan = Plan(graphs=(self.GRAPH,), actions=(Opening(session="s", setup=setup), *runs))
+        plan = Plan(graphs=(graph,), actions=(Opening(session="s", setup=setup), *runs))
 
         def fails_if_allowed(candidate):
             try:
@@ -502,6 +512,30 @@ class TestSmaller:
         (node,) = graph.nodes
         assert ("a, c = Split<axis = -1>(x)", "r = Mul(b, c)") == node.lines
         assert {"x", "b"} == set(node.formal)
+
+    def test_what_nothing_needs(self):
+        """Of two operators in a row neither the output between them nor an attribute is left."""
+        lines = ("s = Softmax<axis = -1>(x)", "activated = Relu(s)")
+        node = Node(op="p", inputs=("x",), outputs=("y", "y_1"), lines=lines, formal=("x",), results=("activated", "s"))
+        graph = Graph(sources=self.GRAPH.sources, nodes=(node,), outputs=("y",))
+        (smallest,) = self.smallest(lambda plan: operators(plan) == [["Relu", "Softmax"]], graph).graphs
+        assert ("s = Softmax(x)", "activated = Relu(s)") == smallest.nodes[0].lines
+        assert ("activated",) == smallest.nodes[0].results
+
+    def test_an_input_that_nothing_needs(self):
+        """Of three inputs of a Concat two are left if the failure needs two."""
+        node = Node(op="Concat", inputs=("x", "x", "x"), outputs=("y",), attributes={"axis": 0})
+        graph = Graph(sources=self.GRAPH.sources, nodes=(node,), outputs=("y",))
+        fails = lambda plan: any(node.op == "Concat" and len(node.inputs) > 1 for node in plan.graphs[0].nodes)  # noqa: E731
+        (smallest,) = self.smallest(fails, graph).graphs
+        assert ("x", "x") == smallest.nodes[0].inputs
+
+    def test_what_a_node_needs(self):
+        """An attribute of a node is left out if the failure is there without it."""
+        node = Node(op="Transpose", inputs=("x",), outputs=("y",), attributes={"perm": (1, 0)})
+        graph = Graph(sources=self.GRAPH.sources, nodes=(node,), outputs=("y",))
+        (smallest,) = self.smallest(lambda plan: operators(plan) == [["Transpose"]], graph).graphs
+        assert {} == smallest.nodes[0].attributes
 
     def test_sessions(self):
         """A crash that needs four of seven sessions is shrunk to them in few trials: sessions are left out whole."""
@@ -650,6 +684,19 @@ class TestSearch:
         assert 1 == len(finds)
         finds[:] = [msgspec.structs.replace(find, id="silent-2")]
         assert "silent-3" == made._find(1, find.plan, find.failure).id
+
+    def test_one_operator_of_several_pieces(self):
+        """Two finds of the same operator and steps are one, whatever pieces of the table they are from."""
+        made = search(Right)
+        failure = Failure(kind="silent", text="", signature="wrong values", at=1)
+        lines = {"lines": ("y = Transpose(x)",), "formal": ("x",), "results": ("y",)}
+        pieces = {"causal": lines, "softmax": lines, "softmax-flattened": lines, "Transpose": {}}
+        for op, fields in pieces.items():
+            node = Node(op=op, inputs=("x",), outputs=("y",), **fields)
+            graph = msgspec.structs.replace(TestState.GRAPH, nodes=(node,))
+            plan = Plan(graphs=(graph,), actions=(Opening(session="s"), Running(session="s")))
+            made._add(made._find(1, plan, failure))
+        assert 1 == len(made.progress.finds)
 
     def test_what_the_same_package_shows(self):
         """A failure that the CPU EP of the provider's own package shows too is no find, and is not shrunk."""
