@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from itertools import count
+from math import prod
 
 import msgspec
 import numpy as np
@@ -613,6 +614,19 @@ def test_a_jump_behind_what_rounds(inner, is_exact):
     else:
         with pytest.raises(Invalid, match="rounding"):
             computed(kernel, tensors, [0.0])
+
+
+def test_a_recurrent_node_over_nothing():
+    """The CPU EP leaves memory unwritten if a recurrent node has an empty input: no value is expected."""
+    kernel = Kernel(op="", attributes=(), inputs=tuple("xwr"), outputs=("y",), lines=("y = RNN<hidden_size = 2>(x, w, r)",))
+    for size in (1, 0):
+        sizes = (5, 3, size), (1, 2, size), (1, 2, 2)
+        tensors = [Tensor.from_values(DataType.FLOAT32, each, [0.5] * prod(each)) for each in sizes]
+        if size:
+            assert (5, 1, 3, 2) == computed(kernel, tensors, [0.0] * 3)[0][0].sizes
+        else:
+            with pytest.raises(Invalid, match="memory"):
+                computed(kernel, tensors, [0.0] * 3)
 
 
 @pytest.mark.parametrize("lines", ["y = Selu(x)", "y = Abs(x)"])
