@@ -417,6 +417,9 @@ COMMANDS: dict[str, Command] = {
         help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
         example="opmap fuzz --provider dml --seconds 600 --report finds",
         options={
+            "provider": OPTIONS["provider"]._replace(
+                help="auto, dml, cpu, an execution provider by ONNX Runtime's name, or MODULE:NAME",
+            ),
             "seconds": Option(60.0, "how long to search, shrinking included", seconds, "S", _HOW),
             "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", _HOW),
             "report": Option(

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from ..engines.expectations import Difference, ExpectedStep, perform_steps
+from ..engines.expectations import Difference, ExpectedStep, in_words, perform_steps
 from ..engines.performer import Performer
 from ..engines.sessions import FUSION_OFF
 from ..engines.steps import AnyStep, Clear, Concurrent, Get, Measure, Open, Result, Run, RunBound, Setup, Update
@@ -235,12 +235,12 @@ def failure_of(difference: Difference) -> Failure:
         crash = re.search(r"(?:exception|error): ([\w ]+)", text)
         return Failure(kind=kind, text=text, signature=f"{name}: {kind} {crash[1] if crash else ''}".strip(), at=at)
     if difference.kind in ("error", "malformed"):
-        text = f"{name}: {error or difference.text}"
+        text = f"{in_words(difference.step)}: {error or difference.text}"
         unsupported = isinstance(error, Unsupported) or _NOT_SUPPORTED in text
         place = _PLACE.search(text)
         signature = " ".join(place.groups()) if place else normalized(text)
         return Failure(kind="refusal", text=text, signature=signature, at=at, unsupported=unsupported)
-    text = f"{name} {at + 1}: {difference.text}"
+    text = f"{difference.text} (step {at + 1})"
     return Failure(kind="silent", text=text, signature=_SIGNATURES.get(difference.kind, difference.kind), at=at)
 
 

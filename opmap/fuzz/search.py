@@ -76,7 +76,7 @@ REPEATED = 40
 """One in so many plans that are right is repeated, to see whether the process holds more memory each time."""
 
 
-class Find(msgspec.Struct, frozen=True, kw_only=True):
+class Find(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A defect that was found: the shrunk plan and its failure.
 
     - `number`: the number of the plan that failed first.

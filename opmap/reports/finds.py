@@ -10,12 +10,31 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import onnx
+import onnx.printer
 
 from ..engines.expectations import ExpectedStep
 from ..engines.sessions import CPU
 from ..engines.steps import Open, Run, Setup
 from ..errors import InputError
 from ..fuzz.judging import repetitions
+from ..fuzz.models import build_model
+from ..fuzz.plan import (
+    OF_GRAPHS,
+    AnyAction,
+    Binding,
+    Clearing,
+    Dropping,
+    Getting,
+    Misfeeding,
+    Opening,
+    Overlapping,
+    Putting,
+    Running,
+    RunningBound,
+    Unbinding,
+    Updating,
+)
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import RUN, Option
@@ -48,39 +67,76 @@ def entry(find: Find, path: str | None) -> dict[str, object]:
     First what a user sees, then the smallest program, what works in its place, and the side on which it lies.
     """
     shown = {"id": find.id, "kind": find.kind, "text": find.text}
-    smallest = {"variant": variant(find), "steps": steps_of(find), "program": path}
+    smallest = {"variant": variant(find), "models": models_of(find), "steps": steps_of(find), "program": path}
     own = {name: getattr(find, name) for name in ("oracle", "odd", "made_by", "seconds")}
     return {**shown, **smallest, "works": find.works, "side": side(find), **own}
 
 
 def side(find: Find) -> str:
-    """Returns on which side a find lies, as far as it is known."""
+    """Returns on which side a find lies."""
     if find.made_by:
         graph = "right" if find.made_by == "DirectML" else "wrong"
         return f"{find.made_by}: the graph that the EP hands to DirectML is {graph}"
     if find.kind == "refusal" and ".cpp(" in find.failure.signature:
         return f"it is refused in {find.failure.signature}"
-    return find.odd and f"of three answers one differs: {find.odd}"
+    return f"of three answers one differs: {find.odd}" if find.odd else "not known"
 
 
 def variant(find: Find) -> str:
-    """Returns what a find needs, in words: the features of each session."""
-    return "; ".join(", ".join(features) or "plain" for features in find.needs)
+    """Returns what a find needs, in words: the features of each session, without the groups that say little."""
+    sessions = ([f for f in features if f not in ("arithmetic", "idioms", "layers")] for features in find.needs)
+    return "; ".join(", ".join(features) or "nothing special" for features in sessions) or "nothing special"
+
+
+def models_of(find: Find) -> list[str]:
+    """Returns the models of a find in ONNX's text, without the names of nodes."""
+    models = [onnx.load_from_string(find.model)] if find.model else [*map(build_model, find.plan.graphs)]
+    for model in models:
+        for node in model.graph.node:
+            node.ClearField("name")
+        model.graph.name = f"model {models.index(model)}" if len(models) > 1 else "model"
+    return ["\n".join(map(onnx.printer.to_text, (model.graph, *model.functions))) for model in models]
+
+
+_WORDS: dict[type[msgspec.Struct], str] = {
+    Opening: "create session",
+    Running: "run",
+    Overlapping: "run at the same time:",
+    Binding: "bind the inputs and outputs of",
+    RunningBound: "run_with_iobinding of",
+    Unbinding: "release the binding of",
+    Putting: "make the OrtValue",
+    Updating: "update_inplace of",
+    Getting: "read",
+    Misfeeding: "run with a wrong call",
+    Dropping: "release",
+    Clearing: "release everything",
+}
 
 
 def steps_of(find: Find) -> list[str]:
-    """Returns a line for each action of the shrunk plan."""
-    return [f"{type(action).__name__.lower()} {_shown(action)}".rstrip() for action in find.plan.actions]
+    """Returns a line for each action of the shrunk plan, with its number."""
+    several = len(find.plan.graphs) > 1
+    return [f"{number}. {_in_words(action, several)}" for number, action in enumerate(find.plan.actions, 1)]
 
 
-def _shown(value: object) -> str:
-    """Returns the fields of an action that are not at their defaults."""
-    if not isinstance(value, msgspec.Struct):
-        return repr(value)
-    fields = {name: given for name, given in set_fields(value).items() if name != "cpu_nodes"}
-    return " ".join(
-        f"{n}={f'({_shown(v)})' if isinstance(v, msgspec.Struct) else _shown(v)}" for n, v in fields.items()
-    )
+def _in_words(action: AnyAction, several: bool) -> str:
+    """Returns what an action does, and its fields that are not at their defaults. With `several` models, it names
+    its own.
+    """
+    fields, words = set_fields(action), [_WORDS[type(action)]]
+    if isinstance(action, Overlapping):
+        return f"{words[0]} {', '.join(_in_words(run, several) for run in action.runs)}"
+    if fields.pop("graph", None) is not None or (several and isinstance(action, OF_GRAPHS)):
+        fields["model"] = getattr(action, "graph", 0)
+    words += [str(fields.pop(name)) for name in ("session", "value") if name in fields]
+    return f"{' '.join(words)} ({_shown(fields)})".replace(" ()", "")
+
+
+def _shown(fields: Mapping[str, object]) -> str:
+    """Returns the fields of an action in words. The inputs of a round are made from its seed."""
+    shown = {name: value for name, value in fields.items() if name != "cpu_nodes"}
+    return ", ".join(_shown(set_fields(v)) if isinstance(v, msgspec.Struct) else f"{n} {v}" for n, v in shown.items())
 
 
 class FindsFolder(ResultsFolder):
@@ -100,7 +156,7 @@ class FindsFolder(ResultsFolder):
         seed: int | None = None,
         resume: bool = False,
     ) -> None:
-        self.provider, self.progress = provider, Progress()
+        self.provider, self.progress, self.has_programs = provider, Progress(), True
         self.settings, self.seed = dict(settings), seed or 0
         super().__init__(folder, FINDS, resume=resume)
         try:
@@ -119,8 +175,9 @@ class FindsFolder(ResultsFolder):
 
     def add(self, find: Find) -> None:
         """Writes a find and its program."""
-        text = program_of(find, self.provider)
-        self.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
+        if self.has_programs or find.model:
+            text = program_of(find, self.provider)
+            self.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
         self.add_line(find)
         self._written.add(find.id)
 

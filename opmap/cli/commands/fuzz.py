@@ -21,7 +21,7 @@ from ...fuzz.judging import InSetup, of_control
 from ...fuzz.search import Excluded, Find, Progress, Search
 from ...fuzz.switches import PROBES, available
 from ...known import KINDS, defects
-from ...reports.finds import FindsFolder, entry, side, steps_of, variant
+from ...reports.finds import FindsFolder, entry, models_of, side, steps_of, variant
 from ...reports.results_folder import identity
 from ...reports.terminal import print_error, print_line, stdout_for_json, write_json
 from ...session.options import SessionOptions
@@ -41,7 +41,10 @@ def run(options: Namespace) -> int:
     """
     if options.provider.startswith("fault:") or full_name(options.provider) == DIRECT:
         shown = "fault:NAME" if ":" in options.provider else DIRECT
-        raise InputError(f"--provider {shown} takes cases in place of models, so it has no sequences")
+        instead = (
+            "dml, cpu, an execution provider by ONNX Runtime's name, or MODULE:NAME (opmap manual fuzz: Plant a defect)"
+        )
+        raise InputError(f"--provider {shown} takes cases in place of models: opmap fuzz needs {instead}")
     if options.shrink and not options.resume:
         raise InputError("--shrink must come with --resume DIR, the folder of a search")
     session_options = SessionOptions.read(vars(options))
@@ -53,7 +56,8 @@ def run(options: Namespace) -> int:
         place = nullcontext(options.report or options.resume)
     try:
         with place as name, stdout_for_json(options.json), ExitStack() as closing:
-            folder = FindsFolder(name, settings, opened.name, seed=options.seed, resume=bool(options.resume))
+            named = options.provider if opened.third_party else opened.name
+            folder = FindsFolder(name, settings, named, seed=options.seed, resume=bool(options.resume))
             progress = folder.progress
             try:
                 search = _search(options, opened, folder, closing)
@@ -61,7 +65,10 @@ def run(options: Namespace) -> int:
             finally:
                 folder.release()
             written = bool(options.report or options.resume)
-            entries = [entry(f, str(folder.path(f)) if written else None) for f in progress.finds]
+            paths = {find.id: folder.path(find) for find in progress.finds if written}
+            entries = [
+                entry(f, str(paths[f.id]) if f.id in paths and paths[f.id].is_file() else None) for f in progress.finds
+            ]
     finally:
         opened.close()
     if options.json:
@@ -88,6 +95,7 @@ def _search(options: Namespace, opened: Provider, folder: FindsFolder, closing: 
     if group == "always" and opened.sessions:
         probe = Put(value="probe", array=np.zeros(1, np.float32), place=HOST)
         group = "session" if opened.performer.perform(probe).error else "runtime"
+        folder.has_programs = group == "session"
 
     control = WorkerProvider(CPU)  # the CPU EP crashes on some models
     control.ignore_hangs()
@@ -181,14 +189,17 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowe
         seen = "" if find.kind == "growth" else f"{KINDS[find.kind]}: "
         print_line(f"{find.id}: {seen}{find.text}")
         large = "it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
+        program = folder and folder.path(find)
+        none = f"no program: {provider} performs opmap's own steps, and a program has none"
         lines = [
-            f"needs: {variant(find)}",
+            *(line for model in models_of(find) for line in model.splitlines()),
             *steps_of(find),
-            folder and f"program: {folder.path(find)}",
+            program and (f"program: {program}" if program.is_file() else none),
+            f"needs: {variant(find)}",
             None if find.stable else "it does not fail each time",
             large if find.unshrunk else None,
             find.works and f"works in its place: {', or '.join(find.works)}",
-            side(find) and f"side: {side(find)}",
+            f"side: {side(find)}",
         ]
         for line in filter(None, lines):
             print_line(f"  {line}")
@@ -206,8 +217,10 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowe
     pairs = unproven(progress.pairs, allowed)
     some = ", ".join(" + ".join(pair) for pair in pairs[:: len(pairs) // 3 + 1])
     every = len(pairs) + len(progress.pairs)
-    unshown = f"{len(pairs)} of {every} pairs of ingredients were never proven to run"
-    print_line(f"{unshown}, such as {some} (--json has all)")
+    unshown = f"{len(pairs)} of {every} pairs of ingredients were never proven to run, such as {some} (--json has all)"
+    if progress.coverage and all(key.split(" ")[1] == "?" for key in progress.coverage):
+        unshown = f"{provider} does not tell where nodes ran, so nothing is proven to run there"
+    print_line(unshown)
     for probe, number in sorted(progress.probes.items()):
         print_line(f"recorded, documented as not supported: {probe}: {number}")
     if progress.finds:

@@ -64,10 +64,10 @@ def program(
 
     With `again`, it then performs those so often, and measures its memory.
 
-    `provider` is the default execution provider, by its full name; `options` are its provider options, `config` its
-    session configuration entries. With a `recorded` output, the program can also show that in place of a run. With
-    `files`, the program lies beside these files: models and large arrays are read from them, and those that are lacking
-    are added.
+    `provider` is the default execution provider: its full name, or MODULE:NAME of an object with `open` or `run`.
+    `options` are its provider options, `config` its session configuration entries. With a `recorded` output, the
+    program can also show that in place of a run. With `files`, the program lies beside these files: models and large
+    arrays are read from them, and those that are lacking are added.
     """
     writer, repeated = _Writer(files), again[0] if again else ()
     steps = [writer.step(expected) for expected in expected_steps]
@@ -80,6 +80,7 @@ def program(
         "program.txt",
         title=printable(title.replace("\\", "/").replace('"', "'")).replace("\\", r"\\"),
         defaults=f"{provider!r}, {dict(options or {})!r}, {dict(config or {})!r}",
+        own=":" in provider and repr(msgspec.to_builtins(Setup())),
         beside=files is not None,
         steps=steps,
         plain=plain,

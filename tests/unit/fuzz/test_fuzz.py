@@ -618,7 +618,9 @@ def test_a_jump_behind_what_rounds(inner, is_exact):
 
 def test_a_recurrent_node_over_nothing():
     """The CPU EP leaves memory unwritten if a recurrent node has an empty input: no value is expected."""
-    kernel = Kernel(op="", attributes=(), inputs=tuple("xwr"), outputs=("y",), lines=("y = RNN<hidden_size = 2>(x, w, r)",))
+    kernel = Kernel(
+        op="", attributes=(), inputs=tuple("xwr"), outputs=("y",), lines=("y = RNN<hidden_size = 2>(x, w, r)",)
+    )
     for size in (1, 0):
         sizes = (5, 3, size), (1, 2, size), (1, 2, 2)
         tensors = [Tensor.from_values(DataType.FLOAT32, each, [0.5] * prod(each)) for each in sizes]

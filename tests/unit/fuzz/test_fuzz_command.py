@@ -11,11 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from opmap import cli
-from opmap.cli.commands.fuzz import _shipped
+from opmap.cli.commands.fuzz import _print, _shipped
+from opmap.engines.steps import Setup
 from opmap.errors import InputError
+from opmap.fuzz.graphs import Graph, Node, Source
 from opmap.fuzz.judging import Failure
-from opmap.fuzz.search import Counts, Progress
-from opmap.reports.finds import FindsFolder
+from opmap.fuzz.plan import Opening, Overlapping, Plan, Putting, Running, SeededInputs
+from opmap.fuzz.search import Counts, Find, Progress
+from opmap.reports.finds import FindsFolder, steps_of
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 
@@ -184,13 +187,14 @@ class TestFuzz:
         assert {"operator", "placement", "form", "way", "plans"} == set(document["coverage"][0])
         assert 5 == document["seed"]
         find = document["finds"][0]
-        seen, smallest = ["id", "kind", "text"], ["variant", "steps", "program"]
+        seen, smallest = ["id", "kind", "text"], ["variant", "models", "steps", "program"]
         assert [*seen, *smallest, "works", "side", "oracle", "odd", "made_by", "seconds"] == list(find)
         assert ["the CPU EP"] == find["works"]
         assert "silent" == find["kind"]
-        assert find["text"].startswith("run ")
-        assert 3 == len(find["steps"])
+        assert find["text"].endswith("(step 3)")
+        assert ["1. create session", "2. run", "3. run"] == [step.rpartition(" s")[0] for step in find["steps"]]
         program = tmp_path / find["program"]
+        assert 1 == subprocess.run([sys.executable, str(program)], capture_output=True).returncode
         ended = subprocess.run([sys.executable, "-I", str(program), "CPUExecutionProvider"], capture_output=True)
         assert 0 == ended.returncode
 
@@ -219,7 +223,7 @@ class TestFuzz:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--provider", "fault:none"], "takes cases in place of models"),
+            (["--provider", "fault:none"], "takes cases in place of models: opmap fuzz needs dml, cpu"),
             (["--provider", "nobody"], "--provider must be one of"),
             (["--seconds", "0"], "must be a number of seconds"),
             (["--seed", "-1"], "must be a whole number from 0 on, got '-1'"),
@@ -239,6 +243,85 @@ class TestFuzz:
         (tmp_path / "file").write_text("", encoding="utf-8")
         assert 2 == cli.main(["fuzz", "--provider", "cpu", "--report", str(tmp_path)])
         assert "must be a new or empty folder" in capsys.readouterr().err
+
+
+class TestPrinted:
+    """What the terminal shows of a search."""
+
+    def find(self, **changes) -> Find:
+        node = Node(op="p", inputs=("x",), outputs=("y",), lines=("y = Softmax(x)",), formal=("x",), results=("y",))
+        source = Source(name="x", data_type="FLOAT32", sizes=(2,))
+        plan = Plan(
+            graphs=(Graph(sources=(source,), nodes=(node,), outputs=("y",)),),
+            actions=(Opening(session="s"), Running(session="s", round=SeededInputs(seed=3))),
+        )
+        failure = Failure(kind="silent", text="y must be 1 (step 2)", signature="", at=1)
+        fields = {"id": "silent-1", "kind": "silent", "text": failure.text, "number": 1, "failure": failure}
+        return Find(**{**fields, "plan": plan, "needs": [["Softmax", "idioms"]], "works": ("the CPU EP",), **changes})
+
+    def test_order(self, capsys):
+        """First what a user sees, then the smallest program, what works in its place, and the side."""
+        _print(Progress(finds=[self.find()]), None, "p", frozenset())
+        assert [
+            "silent-1: wrong values, no error: y must be 1 (step 2)",
+            "  model (float[2] x) => (float[2] y) {",
+            "     y = Softmax (x)",
+            "  }",
+            "  1. create session s",
+            "  2. run s (seed 3)",
+            "  needs: Softmax",
+            "  works in its place: the CPU EP",
+            "  side: not known",
+        ] == capsys.readouterr().out.splitlines()[:9]
+
+    @pytest.mark.parametrize(
+        ("action", "several", "expected"),
+        [
+            (
+                Opening(session="s", setup=Setup(level=0, cpu_nodes=True)),
+                True,
+                "1. create session s (level 0, model 0)",
+            ),
+            (Putting(value="v", name="x", graph=1), False, "1. make the OrtValue v (name x, model 1)"),
+            (
+                Overlapping(runs=(Running(session="s"), Running(session="t"))),
+                True,
+                "1. run at the same time: run s, run t",
+            ),
+        ],
+    )
+    def test_steps(self, action, several, expected):
+        """A step is told in words, with the model if there are several."""
+        graphs = self.find().plan.graphs * (2 if several else 1)
+        assert [expected] == steps_of(self.find(plan=Plan(graphs=graphs, actions=(action,))))
+
+    @pytest.mark.parametrize(("place", "is_told"), [("?", False), ("cpu", True)])
+    def test_placement(self, place, is_told, capsys):
+        """Of a provider that does not tell where nodes ran, no pair of ingredients is told as not proven."""
+        _print(Progress(coverage={f"Add {place} static fused-run": 1}), None, "mine:Own", {"bind", "zero", "empty"})
+        out = capsys.readouterr().out
+        assert is_told == ("3 of 3 pairs" in out)
+        assert is_told != ("mine:Own does not tell where nodes ran" in out)
+
+    @pytest.mark.parametrize("has_programs", [False, True])
+    def test_no_program(self, has_programs, tmp_path, capsys):
+        """Of a provider that performs opmap's own steps no program is written, and a line says why."""
+        folder = FindsFolder(str(tmp_path), {"provider": "p"}, "own_module:Own", seed=3)
+        folder.has_programs = has_programs
+        folder.add(self.find())
+        folder.release()
+        _print(Progress(finds=[self.find()]), folder, "Own", frozenset())
+        out = capsys.readouterr().out
+        assert has_programs == (tmp_path / "programs" / "silent-1.py").is_file() == ("  program: " in out)
+        assert has_programs != ("  no program: Own performs opmap's own steps" in out)
+        assert "model" not in json.loads((tmp_path / "finds.jsonl").read_text(encoding="utf-8"))
+
+    def test_help(self, capsys):
+        """The help offers no provider that the search refuses."""
+        assert 0 == cli.main(["fuzz", "--help"])
+        out = capsys.readouterr().out
+        assert "MODULE:NAME" in out
+        assert "directml (" not in out and " fault:" not in out
 
 
 class TestFinds:

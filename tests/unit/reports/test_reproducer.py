@@ -98,6 +98,32 @@ class TestProgram:
         assert (code, True) == (got, text in out), out
         assert out.endswith("right\n" if code == 0 else out)
 
+    @pytest.mark.parametrize("name", ["run", "Model", "Sessions"])
+    def test_own_provider(self, name, run, tmp_path, monkeypatch):
+        """A program runs on a provider MODULE:NAME: a function `run`, or an object with `run` and perhaps `open`."""
+        module = f"own_provider_{name.lower()}"
+        lines = [
+            "def run(model, feeds):",
+            "    return [feeds['x'] + 1]",
+            "class Session:",
+            "    def run(self, feeds, outputs=None):",
+            "        return run(None, feeds)",
+            "class Model:",
+            "    run = staticmethod(run)",
+            "class Sessions(Model):",
+            "    run = None",
+            "    def open(self, model, setup):",
+            "        assert setup['config'] == {} and setup['level'] == 0",
+            "        return Session()",
+        ]
+        (tmp_path / f"{module}.py").write_text("\n".join(lines), encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        opened = ExpectedStep(Open(session="s", model=identity(), setup=Setup(level=0)))
+        for right, code in ((X + 1, 0), (X, 1)):
+            text = text_of(opened, ExpectedStep(RUN, ({"y": right},)), provider=f"{module}:{name}")
+            assert code == run(text)[0]
+        assert 0 == run(text, CPU)[0]
+
     def test_threads(self, run):
         """The outputs of runs at the same time are checked, those of each thread."""
         runs = Concurrent(runs=[RUN, Run(session="s", feeds={"x": X + 1})], times=3)
