@@ -89,12 +89,8 @@ class _GraphDrawing:
         outputs += pick(random, [[], *([name] for name in inputs)] if "direct-output" in on else [[]])
         if chance(random, 3):
             outputs.reverse()
-        graph = Graph(
-            sources=tuple(self.sources),
-            nodes=tuple(self.nodes),
-            outputs=tuple(outputs),
-            odd=mostly(random, 4, "odd-names" in on),
-        )
+        odd = mostly(random, 4, "odd-names" in on)
+        graph = Graph(sources=tuple(self.sources), nodes=tuple(self.nodes), outputs=tuple(outputs), odd=odd)
         infer(graph)
         return graph
 
@@ -115,15 +111,9 @@ class _GraphDrawing:
         kind: Kind = "default" if default else "initializer" if initializer else "input"
         varies = kind == "input" and (data_type is not DataType.BOOL or bool(sizes))
         dims: Dims = "symbolic" if varies and symbolic else "none" if varies and shapeless else "static"
+        seed = random.integer(0, 2)
         source = Source(
-            name=name,
-            data_type=data_type.name,
-            sizes=sizes,
-            kind=kind,
-            dims=dims,
-            seed=random.integer(0, 2),
-            limit=limit,
-            span=span,
+            name=name, data_type=data_type.name, sizes=sizes, kind=kind, dims=dims, seed=seed, limit=limit, span=span
         )
         self.sources.append(source)
         self.values[name] = Value(data_type, sizes)

@@ -291,9 +291,26 @@ _reference = _Reference()
 
 
 def take_losses() -> list[ControlLost]:
-    """Returns how the CPU EP was lost since the last call."""
-    losses, _reference.losses = _reference.losses, []
+    """Returns how the CPU EP was lost since the last call, each time with the fewest first nodes that suffice."""
+    losses, _reference.losses = [*map(_first_nodes, tuple(_reference.losses))], []
     return losses
+
+
+def _first_nodes(lost: ControlLost) -> ControlLost:
+    """Returns the loss of the fewest first nodes of a model that the CPU EP is lost on, too."""
+    for count in range(1, len(onnx.load_from_string(lost.model).graph.node)):
+        model = onnx.load_from_string(lost.model)
+        graph = model.graph
+        del graph.node[count:], graph.output[:]
+        graph.output.add(name=next(filter(None, graph.node[-1].output)))
+        feeds = {n: array for n, array in lost.feeds.items() if any(n in node.input for node in graph.node)}
+        for value in [value for value in graph.input if value.name not in feeds]:
+            graph.input.remove(value)
+        try:
+            _reference.run(model.SerializeToString(deterministic=True), feeds)
+        except ControlLost as smaller:
+            return smaller
+    return lost
 
 
 def _run(kernel: Kernel, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:

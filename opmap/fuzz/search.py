@@ -530,12 +530,12 @@ def _alone() -> list[tuple[Piece, DataType]]:
 
 def _are_alike(one: Find, other: Find) -> bool:
     """Returns whether two finds with the same failure are one: what only one of them has is there by chance."""
-    if one.kind == "refusal" and operators(one.plan) == operators(other.plan):
-        return True  # the same line of the sources refuses the same operators: the rest is there by chance
     says_all = one.kind == "refusal" and ".cpp(" not in one.failure.signature  # a message of its own
     few = says_all or (one.kind != "silent" and (one.unshrunk or other.unshrunk))
     return (
-        alike(one.features, other.features)
+        # the same line of the sources refuses the same operators: the rest is there by chance
+        (one.kind == "refusal" and operators(one.plan) == operators(other.plan))
+        or alike(one.features, other.features)
         or (one.odd == other.odd and without_context(one.plan) == without_context(other.plan))
         or (few and shared(one.features, other.features))
     )

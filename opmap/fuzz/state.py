@@ -39,6 +39,7 @@ from .plan import (
 )
 from .reference import Invalid, Sizes
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _OTHERS = tuple(DataType[n] for n in ("INT32", "FLOAT32", "INT64", "FLOAT64", "INT16", "FLOAT16", "UINT8", "INT8"))
@@ -79,21 +80,21 @@ class _Session:
     """What values on the host held when they were bound: a provider with a device may copy them then, or later."""
 
 
-class _Named(dict[str, T]):
-    """What exists, by its name."""
+class _Named(dict[K, T]):
+    """What exists, by its name or number."""
 
-    def __missing__(self, name: str) -> T:
+    def __missing__(self, name: K) -> T:
         """Raises Invalid: nothing has this name."""
-        raise Invalid(name)
+        raise Invalid(str(name))
 
 
 class State:
     """What exists after the actions so far. `apply` performs one more, in the model only."""
 
     def __init__(self, graphs: tuple[Graph, ...]) -> None:
-        self.graphs = graphs
-        self.sessions = _Named[_Session]()
-        self.values = _Named[_Value]()
+        self.graphs = _Named(enumerate(graphs))
+        self.sessions = _Named[str, _Session]()
+        self.values = _Named[str, _Value]()
 
     def apply(self, action: AnyAction) -> ExpectedStep:
         """Returns the action's step and what it must return. Raises Invalid if the action is not allowed here.
@@ -103,18 +104,10 @@ class State:
         method: Callable[[AnyAction], ExpectedStep] = getattr(self, f"_{type(action).__name__.lower()}")
         return method(action)
 
-    # --- what there is ---
-
-    def graph(self, number: int) -> Graph:
-        """Returns a graph by its number. Raises Invalid if there is none."""
-        if not 0 <= number < len(self.graphs):
-            raise Invalid(f"graph {number}")
-        return self.graphs[number]
-
     # --- the actions ---
 
     def _opening(self, action: Opening) -> ExpectedStep:
-        graph, capture = self.graph(action.graph), CAPTURE in action.setup.config
+        graph, capture = self.graphs[action.graph], CAPTURE in action.setup.config
         self._check_unused([action.session])
         if action.replay and not capture:
             raise Invalid("replay needs graph capture")
@@ -267,7 +260,7 @@ class State:
         return ExpectedStep(step)
 
     def _new_value(self, action: Putting | Updating) -> _Value:
-        graph = self.graph(action.graph)
+        graph = self.graphs[action.graph]
         tensors = round_tensors(graph, action.round)
         is_source = any(action.name == source.name for source in graph.sources)
         if not is_source and action.name not in graph.outputs:

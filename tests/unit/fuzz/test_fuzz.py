@@ -8,6 +8,7 @@ from math import prod
 import msgspec
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from fuzz_performers import (
     CrashesAfterDrop,
@@ -26,6 +27,7 @@ from fuzz_performers import (
 
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Concurrent, Get, Open, Result, Run, Setup
+from opmap.fuzz import reference
 from opmap.fuzz.coverage import count_pairs, unproven
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed, operators
@@ -581,6 +583,28 @@ class TestSmaller:
         smallest = shrink(before, fails, (fewer_actions, smaller_graphs), key=repr, budget=budget)
         assert tried == len(plans)
         assert 4 <= len(smallest.actions) < len(before.actions)
+
+
+def test_where_the_control_is_lost(monkeypatch):
+    """A crash of the CPU EP is told of the fewest first nodes that crash, with the inputs that they read."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[1] x, float[1] z) => (float[1] y) { a = Neg(x) b = Tanh(a) y = Add(b, z) }"""
+    model, array = onnx.parser.parse_model(text).SerializeToString(), np.zeros(1, np.float32)
+
+    def run(model, feeds):
+        lost = reference.ControlLost("ended", model, feeds)
+        if "Tanh" in lost.operators:
+            reference._reference.losses.append(lost)
+            raise lost
+
+    monkeypatch.setattr(reference._reference, "run", run)
+    monkeypatch.setattr(
+        reference._reference, "losses", [reference.ControlLost("ended", model, {"x": array, "z": array})]
+    )
+    (lost,) = reference.take_losses()
+    assert ("Neg, Tanh", ["x"]) == (lost.operators, list(lost.feeds))
+    graph = onnx.load_from_string(lost.model).graph
+    assert (["x"], ["b"]) == ([value.name for value in graph.input], [value.name for value in graph.output])
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (2, 2)])
