@@ -213,8 +213,10 @@ def _plainer_nodes(node: Node, read: Collection[str]) -> Iterator[Node]:
 
     Then gives nodes that pass on one input: an Identity, and for a failure that needs an operator a Concat.
     """
-    if kept := [pair for pair in zip(node.results, node.outputs, strict=False) if pair[1] in read]:
-        yield _with(node, results=tuple(formal for formal, _ in kept), outputs=tuple(name for _, name in kept))
+    outputs = tuple(name for name in node.outputs if name in read)
+    if node.lines and outputs:
+        results = (formal for formal, name in zip(node.results, node.outputs, strict=True) if name in outputs)
+        yield _with(node, results=tuple(results), outputs=outputs)
     for at, line in enumerate(node.lines):
         if match := _ATTRIBUTES.fullmatch(line):
             for some in without_some(re.split(r", (?=\w+ = )", match[2])):
@@ -225,8 +227,8 @@ def _plainer_nodes(node: Node, read: Collection[str]) -> Iterator[Node]:
     for op, attributes in moves.items():
         if node.op == op and len(node.inputs) == 1:
             break
-        for name in filter(None, node.inputs) if len(node.outputs) == 1 else ():
-            yield Node(op=op, inputs=(name,), outputs=node.outputs, attributes=attributes, opset=node.opset)
+        for name in filter(None, node.inputs) if len(outputs) == 1 else ():
+            yield Node(op=op, inputs=(name,), outputs=outputs, attributes=attributes, opset=node.opset)
 
 
 def _of_size(source: Source, size: int, lower: int) -> Source:

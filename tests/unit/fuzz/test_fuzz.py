@@ -533,6 +533,13 @@ class TestSmaller:
         (smallest,) = self.smallest(fails, graph).graphs
         assert ("x", "x") == smallest.nodes[0].inputs
 
+    def test_a_node_of_several_outputs(self):
+        """A node of which one output is read passes on its input, if the failure is there without it."""
+        node = Node(op="Split", inputs=("x",), outputs=("y", "z"), attributes={"axis": 0})
+        graph = Graph(sources=self.GRAPH.sources, nodes=(node,), outputs=("z",))
+        (smallest,) = self.smallest(lambda plan: "z" in plan.graphs[0].outputs, graph).graphs
+        assert [("Identity", ("z",))] == [(node.op, node.outputs) for node in smallest.nodes]
+
     def test_what_a_node_needs(self):
         """An attribute of a node is left out if the failure is there without it."""
         node = Node(op="Transpose", inputs=("x",), outputs=("y",), attributes={"perm": (1, 0)})
