@@ -8,7 +8,6 @@ from math import isfinite, prod
 import msgspec
 
 from ..operators import OPERATORS, Lowering
-from ..operators.contract import Operator
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType, Tensor
 from .graphs import MOVES, Dims, Graph, Kind, Node, Source, described, has_empty, infer, infer_node
@@ -54,11 +53,8 @@ class _GraphDrawing:
         self.nodes: list[Node] = []
         self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
-        self.operators: list[Operator] = [
-            o
-            for o in OPERATORS.values()
-            if o.lower and o.descriptors_of_node and not o.descriptor.spec().computes_values  # pieces compute
-        ]
+        made = (o for o in OPERATORS.values() if o.lower and o.descriptors_of_node)
+        self.operators = [o for o in made if not o.descriptor.spec().computes_values]  # pieces compute
         asked = {group for switch, groups in table().asking.items() if switch in switches for group in groups.split()}
         fitting = [p for p in pieces() if p.group in {*switches, *asked} and self.data_type in p.data_types]
         if "extremes" in switches:

@@ -304,11 +304,10 @@ class Search:
     def _blame_control(self, number: int) -> None:
         """Adds a find for each new crash of the CPU EP while it computed expected values."""
         for lost in reference.take_losses():
-            plan = Plan(graphs=(), actions=())
             text = f"the control crashes on {lost.operators}: {without_stack(str(lost))}"
             failure = Failure(kind="crash", text=text, signature=f"control: {lost.operators}", at=0)
             feeds = {name: (array.dtype.name, array.shape, array.tobytes()) for name, array in lost.feeds.items()}
-            find = self._find(number, plan, failure)
+            find = self._find(number, Plan(graphs=(), actions=()), failure)
             find = msgspec.structs.replace(find, id=f"control-{number}", model=lost.model, feeds=feeds)
             if not any(failure.same(other.failure) for other in self.progress.finds):
                 self.progress.finds.append(find)
@@ -321,6 +320,10 @@ class Search:
         to the finds.
         """
         progress, start = self.progress, self.clock()
+        for fewer in fewer_sessions(plan) if self._fails_on_control(plan, failure) else ():
+            if _is_allowed(fewer) and (again := self._fails(fewer, failure)):
+                plan, failure, self._past[-1] = fewer, again, fewer  # the control fails in another session only
+                break
         reserved = RESERVE * (self._repeating if failure.kind == "growth" else self._starting)
         share = self.seconds / SHRINK_SHARE - progress.shrinking - reserved
         ended = msgspec.structs.replace(plan, actions=plan.actions[: failure.at + 1])
@@ -371,7 +374,7 @@ class Search:
             seconds=round(self.progress.seconds, 1),
         )
 
-    def _shrink(self, find: Find, plan: Plan, seconds: float) -> None:
+    def _shrink(self, find: Find, whole: Plan, seconds: float) -> None:
         """Adds a find with the smallest plan that is found in these seconds."""
         failure, end = find.failure, self.clock() + seconds
 
@@ -391,14 +394,13 @@ class Search:
             return shrink(plan, fails_so, steps, key=msgspec.json.encode, valid=_is_allowed, budget=budgets[-1])
 
         budgets: list[Budget] = []
-        smallest = smallest_of(plan, False)
+        plan = smallest_of(whole, False)
         self._renew()
-        last = self._fails(smallest, failure)
-        if last is None and smallest != plan:  # what earlier trials left in the process has helped
-            smallest = smallest_of(plan, True)
+        last = self._fails(plan, failure)
+        if last is None and plan != whole:  # what earlier trials left in the process has helped
+            plan = smallest_of(whole, True)
             self._renew()
-            last = self._fails(smallest, failure)
-        plan = smallest
+            last = self._fails(plan, failure)
         shown = last or failure
         asked = self.three and shown.kind == "silent"
         odd, works = other_answers(plan, shown, self._performer, self._limit()) if self.three else ("", ())
@@ -495,7 +497,10 @@ class Search:
         beside = beside or (self.control if failure.kind in ("growth", "crash") else None)
         if beside is None:
             return False
-        others = [self._perform(plan, beside(), failure.kind) for _ in range(TRIES[failure.kind])]
+        # a session that is refused hides the steps behind it
+        fewer = fewer_sessions(plan) if failure.kind != "growth" else ()
+        plans = (each for each in (plan, *filter(_is_allowed, fewer)) for _ in range(TRIES[failure.kind]))
+        others = [self._perform(each, beside(), failure.kind) for each in plans]
         return any((o is not None and o.kind == failure.kind == "crash") or failure.same(o) for o in others)
 
     def _renew(self) -> None:

@@ -200,9 +200,8 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
         plain = tuple(_with(s, data_type="FLOAT32") if s.data_type == data_type else s for s in graph.sources)
         yield _with(graph, sources=plain)
     most = max((len(s.sizes) for s in graph.sources if s.kind != "constant"), default=0)
-    shorter = [s.kind != "constant" and most == len(s.sizes) > 1 for s in graph.sources]
-    fewer_dimensions = zip(graph.sources, shorter, strict=True)
-    yield _with(graph, sources=tuple(_with(s, sizes=s.sizes[1:]) if short else s for s, short in fewer_dimensions))
+    longest = {s.name for s in graph.sources if s.kind != "constant" and most == len(s.sizes) > 1}
+    yield _with(graph, sources=tuple(_with(s, sizes=s.sizes[s.name in longest :]) for s in graph.sources))
     for n in sorted({size for source in graph.sources for size in source.sizes if size > 1}):
         for lower in lower_numbers(n, 1):
             yield _with(graph, sources=tuple(_of_size(s, n, lower) for s in graph.sources))

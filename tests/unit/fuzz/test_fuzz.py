@@ -32,7 +32,7 @@ from opmap.fuzz.coverage import count_pairs, unproven
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features, needed, operators
 from opmap.fuzz.graphs import Graph, Node, Source, evaluate, infer
-from opmap.fuzz.judging import Failure, growth_of, pairs_of
+from opmap.fuzz.judging import Failure, growth_of, pairs_of, perform_plan
 from opmap.fuzz.models import build_model
 from opmap.fuzz.pieces import draw_piece
 from opmap.fuzz.plan import (
@@ -61,6 +61,7 @@ from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.reducer import Budget, shrink
 from opmap.tensors import DataType, Tensor
+from opmap.vocabulary import Stage
 
 ALL = available("directml") | PROBES
 
@@ -827,6 +828,29 @@ class TestSearch:
         progress = search(RefusesSymbols, most=60, most_sequences=60, control=RefusesSymbols).run()
         assert [] == found(progress)
         assert progress.both > 3
+
+    def test_what_a_refused_session_hides(self):
+        """A session that the CPU EP refuses to create hides no failure, and no likeness, of another session."""
+
+        class FailsInT(Right):
+            def perform(self, step, limit=None):
+                if isinstance(step, Run) and step.session == "t":
+                    return Result(error="it is planted", stage=Stage.RUN)
+                return super().perform(step, limit)
+
+        class Both(RefusesSymbols, FailsInT):
+            pass
+
+        source = Source(name="x", data_type="FLOAT32", sizes=(2,), dims="symbolic")
+        graphs = (msgspec.structs.replace(TestState.GRAPH, sources=(source,)), TestState.GRAPH)
+        actions = (Opening(session="s"), Opening(session="t", graph=1), Running(session="t"))
+        plan = Plan(graphs=graphs, actions=actions)
+        made = search(FailsInT, control=RefusesSymbols, most_sequences=1)
+        made.draw = lambda number: plan
+        (find,) = found(made.run())
+        assert ("refusal", 1) == (find.kind, len(find.plan.graphs))
+        failure = perform_plan(plan, FailsInT())
+        assert [True, False] == [search(Right, sibling=each)._fails_beside(plan, failure) for each in (Both, Right)]
 
     def test_dangerous(self):
         """Where a hang is dangerous, it ends the search, and is not run again."""
