@@ -187,6 +187,7 @@ def _go(work: Callable[[], Progress], folder: FindsFolder) -> bool:
 def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowed: Collection[str]) -> None:
     for find in progress.finds:
         seen = "" if find.kind == "growth" else f"{KINDS[find.kind]}: "
+        seen = "a wrong call is accepted: " if find.failure.signature == "accepted" else seen
         print_line(f"{find.id}: {seen}{find.text}")
         large = "it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
         program = folder and folder.path(find)

@@ -274,6 +274,12 @@ class TestPrinted:
             "  side: not known",
         ] == capsys.readouterr().out.splitlines()[:9]
 
+    def test_accepted(self, capsys):
+        """What is wrong with a call that must be refused is no value."""
+        failure = Failure(kind="silent", text="must be refused, got y = 1", signature="accepted", at=1)
+        _print(Progress(finds=[self.find(failure=failure, text=failure.text)]), None, "p", frozenset())
+        assert "silent-1: a wrong call is accepted: must be refused, got y = 1" in capsys.readouterr().out.splitlines()
+
     @pytest.mark.parametrize(
         ("action", "several", "expected"),
         [
