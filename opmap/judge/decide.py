@@ -229,9 +229,9 @@ def _output_fields(outcome: Outcome, *, brief: bool, good: bool) -> dict[str, An
     """Returns the fields of a record about the expected and the actual outputs.
 
     They are those of the run that `outcome.check` is about. If it is about another tensor than an output, so are
-    `expected` and `actual`.
+    `expected` and `actual`. With `brief`, a good case that gave no output has none of these fields.
     """
-    if outcome.violations:
+    if outcome.violations or (brief and good and outcome.check is None):
         return {}
     outputs = {field: _output_record(outcome, field, brief, good) for field in outcome.case.desc.outputs}
     check = outcome.check

@@ -69,7 +69,8 @@ class Judge:
     """Judges cases on one provider.
 
     `index_conversion` (see `mapping.IndexConversion`): None means `directml` on the DirectML EP, else `graph`. With
-    `brief`, the record of a case without wrong elements has a digest of the output in place of its values.
+    `brief`, the record of a case without wrong elements has a digest of the output in place of its values, and that of
+    a good case without an output has none.
     """
 
     provider: Provider
