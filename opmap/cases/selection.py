@@ -210,7 +210,7 @@ def operators_named(name: str) -> list[str]:
     if found := [own for own, others in names_of.items() if wanted in others]:
         return found
     near = ", ".join(nearest_operators(wanted))
-    hint = f"the nearest: {near}" if near else f"there are {len(OPERATORS)}, such as GATHER and MaxPool"
+    hint = f"the nearest: {near}" if near else "opmap validate --list prints ids, which begin with the names"
     raise InputError(f"--operator must be DirectML's or ONNX's name of an operator, got {shown(name)} ({hint})")
 
 
