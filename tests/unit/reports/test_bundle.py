@@ -296,7 +296,7 @@ import os
 class Stub:
     version = os.environ.get("STUB_VERSION", "1")
     device_class = os.environ.get("STUB_DEVICE", "hardware")
-    def run(self, model_bytes, feeds): raise ValueError
+    def run(self, model_bytes, feeds): raise NotImplementedError
 def make(): return Stub()
 """
 
