@@ -100,7 +100,8 @@ def scored(tier):
 
     Large cases of operators that compute are left out: each fault computes them anew.
     """
-    return [c for c in own_cases(tier) if not c.desc.spec().computes_values or c.desc.output.element_count <= 300]
+    most = 100 if tier == "smoke" else 300
+    return [c for c in own_cases(tier) if not c.desc.spec().computes_values or c.desc.output.element_count <= most]
 
 
 @cache
