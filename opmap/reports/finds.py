@@ -90,12 +90,20 @@ def variant(find: Find) -> str:
 
 def models_of(find: Find) -> list[str]:
     """Returns the models of a find in ONNX's text, without the names of nodes."""
-    models = [onnx.load_from_string(find.model)] if find.model else [*map(build_model, find.plan.graphs)]
-    for model in models:
+    if find.model:
+        models = {0: onnx.load_from_string(find.model)}
+    else:
+        models = {number: build_model(find.plan.graphs[number]) for number in sorted(_graphs_of(find))}
+    for number, model in models.items():
         for node in model.graph.node:
             node.ClearField("name")
-        model.graph.name = f"model {models.index(model)}" if len(models) > 1 else "model"
-    return ["\n".join(map(onnx.printer.to_text, (model.graph, *model.functions))) for model in models]
+        model.graph.name = f"model {number}" if len(models) > 1 else "model"
+    return ["\n".join(map(onnx.printer.to_text, (model.graph, *model.functions))) for model in models.values()]
+
+
+def _graphs_of(find: Find) -> set[int]:
+    """Returns the numbers of the graphs that an action names. The others are left over from a larger plan."""
+    return {action.graph for action in find.plan.actions if isinstance(action, OF_GRAPHS)}
 
 
 _WORDS: dict[type[msgspec.Struct], str] = {
@@ -116,7 +124,7 @@ _WORDS: dict[type[msgspec.Struct], str] = {
 
 def steps_of(find: Find) -> list[str]:
     """Returns a line for each action of the shrunk plan, with its number."""
-    several = len(find.plan.graphs) > 1
+    several = len(_graphs_of(find)) > 1
     return [f"{number}. {_in_words(action, several)}" for number, action in enumerate(find.plan.actions, 1)]
 
 

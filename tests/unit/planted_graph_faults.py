@@ -227,10 +227,10 @@ class FourDimensions(Changed):
 
 
 class Saturates(Changed):
-    """Numbers beyond 5000 that some operators compute become 5000."""
+    """Numbers beyond 30000 that some operators compute become 30000."""
 
     needs = staticmethod(lambda model: _operators(model) & {"Softplus", "LeakyRelu", "Clip", "PRelu", "Abs", "Celu"})
-    change = staticmethod(lambda array: np.minimum(array, 5000) if array.dtype.kind == "f" else array)
+    change = staticmethod(lambda array: np.minimum(array, 30000) if array.dtype.kind == "f" else array)
 
 
 class BoundOnce(SessionProvider):

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from opmap import cli
@@ -18,7 +19,7 @@ from opmap.fuzz.graphs import Graph, Node, Source
 from opmap.fuzz.judging import Failure
 from opmap.fuzz.plan import Opening, Overlapping, Plan, Putting, Running, SeededInputs
 from opmap.fuzz.search import Counts, Find, Progress
-from opmap.reports.finds import FindsFolder, steps_of
+from opmap.reports.finds import FindsFolder, models_of, steps_of
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 
@@ -299,8 +300,16 @@ class TestPrinted:
     )
     def test_steps(self, action, several, expected):
         """A step is told in words, with the model if there are several."""
-        graphs = self.find().plan.graphs * (2 if several else 1)
-        assert [expected] == steps_of(self.find(plan=Plan(graphs=graphs, actions=(action,))))
+        actions = (action, Opening(session="other", graph=1)) if several else (action,)
+        plan = Plan(graphs=self.find().plan.graphs * 2, actions=actions)
+        assert expected == steps_of(self.find(plan=plan))[0]
+
+    def test_a_graph_that_no_step_names(self):
+        """A graph that is left over from a larger plan need not be valid, and is not shown."""
+        (graph,) = self.find().plan.graphs
+        left_over = msgspec.structs.replace(graph, outputs=("gone",))
+        plan = Plan(graphs=(left_over, graph), actions=(Opening(session="s", graph=1), Running(session="s")))
+        assert ["model (float[2] x) => (float[2] y) {\n   y = Softmax (x)\n}"] == models_of(self.find(plan=plan))
 
     @pytest.mark.parametrize(("place", "is_told"), [("?", False), ("cpu", True)])
     def test_placement(self, place, is_told, capsys):
