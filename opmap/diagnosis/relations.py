@@ -108,8 +108,10 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
     stale = list(_stale(wrong, earlier))
     names = _fitting_faults(wrong)
     if names:
-        # The sort is stable. A fault of all cases comes before one of some; a lost element before a changed value.
-        names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
+        # The sort is stable. A fault of all cases comes before one of some; a lost element before a changed or
+        # computed value.
+        faults = {name: FAULTS[name] for name in names}
+        names.sort(key=lambda n: (faults[n].concerns is not None, bool(faults[n].value or faults[n].changes_values)))
         names += dict.fromkeys(name for relation in stale for name in (relation.fault, *relation.ties) if name)
         yield Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]), count, count)
     yield from output_relations(wrong)

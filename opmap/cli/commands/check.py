@@ -72,7 +72,7 @@ def run(options: Namespace) -> int:
         write_json(encode(records))
     elif other_files:
         print_line(f"other files in these folders, which are no models: {other_files}")
-    nothing = all(record.verdict in (Verdict.NOT_RUN, Verdict.UNSUPPORTED) for record in records)
+    nothing = not any(map(_says_something, records))
     code = 2 if bad else session.exit_code or int(idle or nothing)
     if not options.json and (len(targets) > 1 or not bad):
         code = 130 if session.results.interrupted else code
@@ -210,7 +210,7 @@ class _File:
             model = read_model_file(file)
             unknown = [name for name in self.dimensions if name not in (known := symbolic_dimensions(model))]
             if unknown:
-                raise InputError(f"--dim must be one of {names(known) or 'none'}, got {shown(unknown[0])}")
+                raise InputError(f"--dim must be one of {names(known) or 'no symbolic size'}, got {shown(unknown[0])}")
             data_sets: Sequence[DataSet | str | None] = model.data_sets or [None]
             if self.inputs:
                 data_sets = [read_inputs(model, self.inputs)]
@@ -246,6 +246,14 @@ class _File:
             fields = {"verdict": Verdict.ERROR, "stage": Stage.DERIVE, "message": message, "file": model.file}
             yield Record.on(judge.provider, "model", None, **fields)
         self.other_nodes = others(model)
+
+
+def _says_something(record: Record) -> bool:
+    """Returns whether an element was judged, or may have been: a large output is recorded without its elements."""
+    if record.verdict is Verdict.OBSERVED:
+        outputs = [output.expected.Values for output in (record.outputs or {}).values()]
+        return any(values is None or any(value is not None for value in values) for values in outputs)
+    return record.verdict not in (Verdict.NOT_RUN, Verdict.UNSUPPORTED)
 
 
 def _count_of(record: Record) -> str:

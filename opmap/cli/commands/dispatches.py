@@ -61,6 +61,8 @@ def _model_cases(file: str, name: str | None, feature_level: str) -> list[Case]:
         data_set = next(iter(model.data_sets), None)
         all_cases = node_cases(model, data_set, cpu, feature_level=feature_level).all_cases
     entries = _named(all_cases, name, lambda entry: entry.node.label)
+    if not entries:
+        raise InputError("must have a node of an operator that opmap knows, got none")
     cases = [entry.case for entry in entries if entry.case]
     if not cases:
         raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)

@@ -10,6 +10,7 @@ from tiers import others_slow, own_cases
 from opmap.cases.case import Case
 from opmap.cases.catalogue import generated
 from opmap.cases.parameters import is_large
+from opmap.cases.selection import find_case
 from opmap.cases.values import seed_of
 from opmap.descriptors import TensorDesc, complete, complete_sizes
 from opmap.diagnosis.causes import causes
@@ -94,6 +95,12 @@ class TestPlanted:
         assert (len(wrong), len(wrong)) == (relation.wrong, relation.explained)
         zeros = relations(case, [0] * 120)[0]
         assert ("output-zero", 118, 118) == (zeros.fault, zeros.explained, zeros.wrong)
+
+    @pytest.mark.parametrize("id", ["max_pooling/example.1", "top_k/example.1"])
+    def test_zeros_of_a_computed_value(self, id):
+        """An output of zeros is told as such, although a changed operator of the page gives zeros too."""
+        case = find_case(id)
+        assert "output-zero" == relations(case, [0] * len(case.expected))[0].fault
 
 
 class TestBackends:

@@ -134,6 +134,15 @@ class TestJudge:
         assert verdict == record["verdict"]
         assert (record["message"] or "").startswith("not judged: with sorted = 0, " * (verdict == "not-run"))
 
+    @pytest.mark.parametrize(("values", "code"), [([2**31 - 1, 1], 1), ([2, 1], 0)])
+    def test_nothing_documented(self, values, code, tmp_path, run_opmap):
+        """A run in which no element has a documented value has judged nothing: it is red."""
+        text = "g (int32[2] x) => (int32[1] y) <int64[1] axes = {0}> { y = ReduceSum (x, axes) }"
+        path = write(tmp_path / "m.onnx", text)
+        np.savez(tmp_path / "x.npz", x=np.int32(values))
+        out, _ = run_opmap(code, "check", path, "--provider", "cpu", "--inputs", tmp_path / "x.npz")
+        assert (code == 1) == ("nothing was judged" in out)
+
     def test_no_false_mismatch(self, tmp_path, capsys, monkeypatch):
         """A wrong descriptor of opmap is opmap's error, if CPU EP and reference evaluator agree with the provider."""
         path = write(tmp_path / "m.onnx", "g (float[3,3] x) => (float[3,3] y) { y = Transpose <perm = [1, 0]> (x) }")

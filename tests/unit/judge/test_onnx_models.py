@@ -507,6 +507,14 @@ class TestHostile:
             f"{folder}: 0 nodes: none; 1 node of other operators\nFAILED: nothing was run; nothing was judged.\n" == out
         )
         assert "nothing was judged" in err
+        for command, *more in (
+            ["explain"],
+            ["diagnose"],
+            ["build", "-o", tmp_path / "a"],
+            ["export", "-o", tmp_path / "b"],
+        ):
+            err = run_opmap(2, command, folder, *more).err
+            assert "m: must have a node of an operator that opmap knows, got none" in err
 
     def test_no_input(self, tmp_path, refusal):
         folder = one_node(tmp_path / "m")
