@@ -61,13 +61,18 @@ def program_of(find: Find, provider: str) -> str:
     return program(planned(find.plan), title=title, provider=provider)
 
 
-def entry(find: Find, path: str | None) -> dict[str, object]:
+def entry(find: Find, path: Path | None) -> dict[str, object]:
     """Returns a find as `--json` prints it. `path` is the file of its program.
 
     First what a user sees, then the smallest program, what works in its place, and the side on which it lies.
     """
     shown = {"id": find.id, "kind": find.kind, "text": find.text}
-    smallest = {"variant": variant(find), "models": models_of(find), "steps": steps_of(find), "program": path}
+    smallest = {
+        "variant": variant(find),
+        "models": models_of(find),
+        "steps": steps_of(find),
+        "program": path and str(path),
+    }
     own = {name: getattr(find, name) for name in ("oracle", "odd", "made_by", "seconds")}
     return {**shown, **smallest, "works": find.works, "side": side(find), **own}
 
@@ -177,9 +182,10 @@ class FindsFolder(ResultsFolder):
             self.release()
             raise
 
-    def path(self, find: Find) -> Path:
-        """Returns the file of a find's program."""
-        return self.folder / "programs" / f"{find.id}.py"
+    def path(self, find: Find) -> Path | None:
+        """Returns the file of a find's program; None if the find has no program."""
+        path = self.folder / "programs" / f"{find.id}.py"
+        return path if path.is_file() else None
 
     def add(self, find: Find) -> None:
         """Writes a find and its program."""

@@ -65,10 +65,7 @@ def run(options: Namespace) -> int:
             finally:
                 folder.release()
             written = bool(options.report or options.resume)
-            paths = {find.id: folder.path(find) for find in progress.finds if written}
-            entries = [
-                entry(f, str(paths[f.id]) if f.id in paths and paths[f.id].is_file() else None) for f in progress.finds
-            ]
+            entries = [entry(find, folder.path(find) if written else None) for find in progress.finds]
     finally:
         opened.close()
     if options.json:
@@ -195,7 +192,7 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str, allowe
         lines = [
             *(line for model in models_of(find) for line in model.splitlines()),
             *steps_of(find),
-            program and (f"program: {program}" if program.is_file() else none),
+            folder and (f"program: {program}" if program else none),
             f"needs: {variant(find)}",
             None if find.stable else "it does not fail each time",
             large if find.unshrunk else None,

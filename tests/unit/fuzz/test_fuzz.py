@@ -530,7 +530,10 @@ class TestSmaller:
         """Of three inputs of a Concat two are left if the failure needs two."""
         node = Node(op="Concat", inputs=("x", "x", "x"), outputs=("y",), attributes={"axis": 0})
         graph = Graph(sources=self.GRAPH.sources, nodes=(node,), outputs=("y",))
-        fails = lambda plan: any(node.op == "Concat" and len(node.inputs) > 1 for node in plan.graphs[0].nodes)  # noqa: E731
+
+        def fails(plan):
+            return any(node.op == "Concat" and len(node.inputs) > 1 for node in plan.graphs[0].nodes)
+
         (smallest,) = self.smallest(fails, graph).graphs
         assert ("x", "x") == smallest.nodes[0].inputs
 
